@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end(code: int) -> NoReturn:
-    """Exit at once: threads that a workload left running must not keep the box."""
+    """Exit at once: threads left by a workload must not keep the box."""
     os._exit(close(code))
 
 

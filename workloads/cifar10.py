@@ -63,7 +63,7 @@ def cifar10(env: Env, batch: int) -> Prepared:
     tiny={"epochs": 2, "samples": 80, "batch": 32},
 )
 def cifar10_job(env: Env, epochs: int, samples: int, batch: int) -> Job:
-    """Return the whole training: `epochs` times over `samples` images, with a test on a fifth as many others."""
+    """Return the whole training, with a test on a fifth as many images as `samples`."""
     data = load_images(env, CIFAR10, samples, held_out=True)
     target = _target(data.source == "synthetic", epochs, samples, batch)
     return classifier_job(env, recipe(), data, epochs, batch, target)

@@ -39,7 +39,7 @@ def gcn(env: Env, hidden: int) -> Prepared:
 
 @workload(has_model=True, kind="job", of="gcn", hidden=(16,), epochs=(200,), tiny={"hidden": 4, "epochs": 21})
 def gcn_job(env: Env, hidden: int, epochs: int) -> Job:
-    """Return the whole training: `epochs` steps, a validation after every 20 of them, then the test."""
+    """Return the whole training, with a validation after every 20 steps and a test."""
     import torch
 
     task = gcn_task(env)
@@ -82,7 +82,7 @@ def _learn(learner: Learner, how: Recipe, task: Task) -> torch.Tensor:
 
 
 def _accuracy(env: Env, model: torch.nn.Module, task: Task, papers: torch.Tensor) -> torch.Tensor:
-    """Return the share of `papers` that the model classifies rightly; it stays on the device."""
+    """Return the model's accuracy on `papers`, on the device."""
     import torch
 
     model.eval()
@@ -93,5 +93,5 @@ def _accuracy(env: Env, model: torch.nn.Module, task: Task, papers: torch.Tensor
 
 
 def _target(hidden: int, epochs: int) -> float | None:
-    """Return the accuracy of a sound training; None if it is too short or too narrow."""
+    """Return the accuracy of a sound training; None if too short or narrow."""
     return 0.75 if hidden >= 16 and epochs >= 200 else None

@@ -8,7 +8,7 @@ ELEMENTS = 64  # hardly any work, and enough values for the check
 
 @workload(kernels=(10, 100, 1000), tiny={"kernels": 10})
 def kernel_launch(env: Env, kernels: int) -> Prepared:
-    """Negate 64 values `kernels` times, in place: seconds / kernels is the latency of a launch.
+    """Negate 64 values `kernels` times: seconds / kernels is a launch's latency.
 
     On a CPU it is torch's time to find and call one operator. Negation is exact in every precision.
     """

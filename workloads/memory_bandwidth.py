@@ -36,7 +36,7 @@ def memory_bandwidth(env: Env, mib: int) -> Prepared:
 
 @workload(mib=(1, 4, 16, 64, 256, 1024, 4096), tiny={"mib": 1})
 def memory_read(env: Env, mib: int) -> Prepared:
-    """Read `mib` MiB and add them up row by row, fp32 in every precision: an upper bound for decoding.
+    """Read `mib` MiB and add them up by row, in fp32: an upper bound for decoding.
 
     A CPU reads faster than it copies, because it need not read what it overwrites.
     """

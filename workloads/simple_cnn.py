@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def net() -> torch.nn.Module:
-    """Build the network, of 1,147,466 parameters: a pooling halves the sides after every convolution."""
+    """Build the network, of 1,147,466 parameters."""
     from torch import nn
 
     def block(wide: int, wider: int) -> list[nn.Module]:

@@ -30,7 +30,7 @@ SIZES: dict[str, Any] = {
     flops=lambda width, length, batch: 3 * forward_flops(width, length, batch, batch * length),
 )
 def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared:
-    """Return a step of AdamW on `batch` sequences of `length` tokens; each position predicts the next token."""
+    """Return a step of AdamW on `batch` sequences of `length` tokens."""
     import torch
     from torch.nn import functional as F
 
@@ -58,7 +58,7 @@ def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared
     flops=lambda width, length, batch: forward_flops(width, length, batch, batch),
 )
 def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared:
-    """Return the scores of the next token of `batch` sequences of `length` tokens, without a cache."""
+    """Return the scores of `batch` sequences' next tokens, without a cache."""
     from workloads.nets.decoder import decoder
 
     model = env.model(partial(decoder, width, length, last_only=True), env.dtype)
@@ -69,13 +69,13 @@ def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared
 
 
 def forward_flops(width: int, length: int, batch: int, predictions: int) -> float:
-    """Return FLOPs forward: all tokens through the blocks, attention, and the scores of `predictions` positions."""
+    """Return FLOPs forward, with the scores of `predictions` positions."""
     blocks = 2.0 * batch * length * DECODER_LAYERS * 12 * width**2
     return blocks + 2.0 * predictions * width * DECODER_VOCABULARY + attention_flops(width, length, batch)
 
 
 def attention_flops(width: int, length: int, batch: int) -> float:
-    """Return FLOPs of attention's two products, over all layers, forward; backward takes twice as many.
+    """Return FLOPs of attention over all layers, forward; backward takes twice as many.
 
     A full square takes 4 b l^2 w for a layer. The mask leaves l (l + 1) / 2 pairs of positions; only those count,
     as in FlashAttention's figures, because no kernel has to compute the rest, and a rate above the peak stays
@@ -87,7 +87,7 @@ def attention_flops(width: int, length: int, batch: int) -> float:
 
 
 def sentences(env: Env, batch: int, length: int) -> torch.Tensor:
-    """Return integers, batch x length: each token follows from the one before, by one drawn rule with noise."""
+    """Return tokens, batch x length, that mostly follow from the one before by one rule."""
     import torch
 
     draw = partial(torch.randint, DECODER_VOCABULARY, generator=env.generator)

@@ -1,4 +1,4 @@
-"""Compare two sets of records, case by case: the speedup, its interval, and its parts on GPUs."""
+"""Compare two sets of records, case by case: speedups, their intervals and parts."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
-    """Tabulate the speedup of `other` over `base` for every case of either, by repeats.
+    """Tabulate the speedup of `other` over `base` for every case of either.
 
     Below the table, a sentence names the reason of each speedup that is not the device's.
     """
@@ -58,7 +58,7 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
 
 
 def read(path: Path) -> tuple[list[Record], bool]:
-    """Return a path's readable records, and whether all were; name the others on standard error.
+    """Return a path's readable records, and whether all were readable.
 
     Raises:
         WorkloadsError: there is no record.
@@ -116,7 +116,7 @@ def _row(case: Case, base: Sequence[Record], other: Sequence[Record]) -> list[st
 
 
 def _parts_row(case: Case, base: Cells, other: Cells, names: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Return a row's cells that split its speedup, and a sentence if the speedup is not the device's."""
+    """Return the cells that split a speedup, and a sentence if it is not the device's."""
     before, after = _parts(case, base), _parts(case, other)
     cards = cards_s(base[case], other[case])
     if not (before and after and cards):

@@ -33,7 +33,7 @@ Measure = Callable[[str, Phases], int]
 
 
 def serve(options: argparse.Namespace, measure: Measure) -> int:
-    """Fork a process for each order until the other end closes; return in each the result of `measure`."""
+    """Fork a process for each order, and return in each the result of `measure`."""
     phases = Phases(since_process_start_s())
     die_with_parent()
     be_killed_first()
@@ -46,7 +46,7 @@ def serve(options: argparse.Namespace, measure: Measure) -> int:
 
 
 def _serve(connection: socket.socket, phases: Phases, measure: Measure) -> int:
-    """As `serve`; the first process counts the `phases` so far as its own, the others inherit them."""
+    """As `serve`; only the first process counts the `phases` so far as its own."""
     spent_s, is_first = phases.with_inherited_s(), True
     while received := _received(connection):
         order, descriptors = received
@@ -68,7 +68,7 @@ def _serve(connection: socket.socket, phases: Phases, measure: Measure) -> int:
 
 
 def _begun(order: str, descriptor: int, phases: Phases, measure: Measure) -> int:
-    """Measure the repeat of an order, or serve models without one; the descriptor is a lock or a socket."""
+    """Measure an order's repeat, or serve models without one; the descriptor is a lock or a socket."""
     if order:
         os.environ[INHERITED] = str(descriptor)
         return measure(order, phases)
@@ -78,7 +78,7 @@ def _begun(order: str, descriptor: int, phases: Phases, measure: Measure) -> int
 
 
 def _received(connection: socket.socket) -> tuple[str, list[int]] | None:
-    """Return the next order and its three descriptors, two of them streams; None at the end.
+    """Return the next order and its three descriptors, two of them streams.
 
     An order is a repeat as JSON, with its lock, or empty for a server of models, with the socket for its orders.
     """
@@ -91,7 +91,7 @@ def _answer(connection: socket.socket, **content: object) -> None:
 
 
 def _let_go(descriptors: Collection[int]) -> None:
-    """Close the descriptors of a forked process; the first process's streams end with it."""
+    """Close the descriptors of a forked process, and the first process's streams."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (OUT, ERR):
         os.dup2(nothing, stream)
@@ -100,14 +100,14 @@ def _let_go(descriptors: Collection[int]) -> None:
 
 
 def _stop_threads() -> None:
-    """Fork once for nothing: numpy's OpenBLAS ends its threads before a fork, and restarts them on demand."""
+    """Fork once: numpy's OpenBLAS ends its threads before a fork, and restarts them on demand."""
     if not (pid := os.fork()):
         os._exit(0)
     os.waitpid(pid, 0)
 
 
 def _unfit(allowed: Collection[int]) -> str:
-    """Name a thing that a process must not inherit; empty if this process is fit to be forked."""
+    """Name a thing that a process must not inherit, if there is one."""
     import torch
 
     cuda: Any = torch.cuda  # torch has no types for it
@@ -124,7 +124,7 @@ def _unfit(allowed: Collection[int]) -> str:
 
 
 def _forked(connection: socket.socket, descriptors: list[int]) -> int:
-    """Fork; return 0 in the new process, a session leader that dies with this one, and its id here."""
+    """Fork a session leader that dies with this process; return 0 there, its id here."""
     gc.collect()
     gc.freeze()  # or the first collection of each process would copy every page with an object
     addresses, server = _resident_files(), os.getpid()
@@ -166,7 +166,7 @@ def _draw_anew() -> None:
 
 
 def _resident_files() -> list[int]:
-    """Return an address in each piece of a file that this process has in memory: libraries.
+    """Return an address in each piece of a file, such as a library, in memory.
 
     A fork does not map these pages, so a process must read them; otherwise its peak of memory would be smaller
     than a fresh process's.

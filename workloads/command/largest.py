@@ -1,4 +1,4 @@
-"""The largest size that fits in memory: doubled, then bisected, each trial in a fresh process."""
+"""Find the largest size that fits in memory, each trial in a fresh process."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Largest:
 
 
 def search(start: int, limit: int | None, trial: Trial) -> Largest:
-    """Find the largest value, from 1 to `limit`, whose trial does not run out of memory."""
+    """Find the largest value, from 1 to `limit`, that fits."""
     fits, record, over = 0, None, None if limit is None else limit + 1
     value, tried_over = min(start, limit or start), False
     while over is None or over - fits > (max(fits // CLOSE, 1) if tried_over else 1):
@@ -59,7 +59,7 @@ def _ending(record: Record) -> str:
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mode: str = EAGER) -> Case:
-    """Return the first case of a search: the given size, with the tiny value of a missing `grow`.
+    """Return the first case of a search; a missing `grow` takes its tiny value.
 
     Raises:
         WorkloadsError: the workload has no such size parameter, or the rest of the size is wrong.
@@ -72,7 +72,7 @@ def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mo
 
 
 def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Largest:
-    """Find the largest value of `grow` with which `first` fits, with the box to itself."""
+    """Find the largest value of `grow` that fits, with the box to itself."""
     workload, size = find(first.case.workload), first.case.params
     limits = limits_here(first.hardware, first.device, first.threads)
 

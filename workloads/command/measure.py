@@ -69,7 +69,7 @@ def list_all(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the command line's case, in a child process that is stopped at the time limit."""
+    """Measure the command line's case in a child process with a time limit."""
     if PARENT not in os.environ and membership_in() is None:
         return _measure_in_child(_typed(options))
     phases = Phases(since_process_start_s())  # torchrun, or our own parent, watches this one
@@ -82,7 +82,7 @@ def repeat(options: argparse.Namespace) -> int:
 
 
 def forked(text: str, phases: Phases) -> int:
-    """Measure a repeat in a process forked for it; `phases` began when it was ordered."""
+    """Measure a repeat in a process forked for it; `phases` began with its order."""
     return _measure_here(partial(_ordered, text), phases)
 
 
@@ -122,7 +122,7 @@ def largest(options: argparse.Namespace) -> int:
 
 
 def needs(options: argparse.Namespace) -> int:
-    """Predict the memory of cases: read a JSON list of questions, print a line for each."""
+    """Predict the memory of cases: a JSON list of questions in, a line each out."""
     from workloads.harness.checks.needs import answer as predict
 
     out = _records_out()
@@ -132,7 +132,7 @@ def needs(options: argparse.Namespace) -> int:
 
 
 def repeat_of(options: argparse.Namespace, case: Case) -> Repeat:
-    """Make a repeat from options with its fields' names; without --device, on the device here."""
+    """Make a repeat from the options; without --device, on the device here."""
     return Repeat(case=case, **_given(options) | {"device": options.device or device_here()})
 
 
@@ -156,7 +156,7 @@ def _ordered(text: str) -> Repeat:
 
 
 def _measure_in_child(repeat: Repeat) -> int:
-    """Measure a repeat in a child process, alone on the box; return 2 without a record for a wrong call."""
+    """Measure a repeat in a child process, alone on the box."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     processes: list[Running] = []
     last = ""
@@ -185,7 +185,7 @@ def _measure_in_child(repeat: Repeat) -> int:
 
 
 def _measure_here(order: Callable[[], Repeat], phases: Phases | None = None) -> int:
-    """Measure a repeat in this process, as a rank of its group, or by ranks that this process starts."""
+    """Measure a repeat here, as a rank of its group, or by ranks started here."""
     phases = phases or Phases(since_process_start_s())
     records_out = _records_out()
     repeat = order()

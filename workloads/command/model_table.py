@@ -1,4 +1,4 @@
-"""Show a workload's model, layer by layer: names, shapes and parameters, without a measurement."""
+"""Show a workload's model, layer by layer, without a measurement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD = ["layer", "kind", "output", "parameters"]
 
 
 def model_table(case: Case, threads: int) -> str:
-    """Build a case on the CPU, take one step, and show the first model that it calls.
+    """Build a case on the CPU, and show the first model that a step calls.
 
     Raises:
         WorkloadsError: the case has no model, or needs several processes or a GPU.
@@ -53,7 +53,7 @@ def model_table(case: Case, threads: int) -> str:
 
 @contextmanager
 def _called() -> Iterator[dict[Any, str]]:
-    """Yield the output shapes of the parts of the first called model, in the order of their ends."""
+    """Yield the output shapes of the first called model's parts, in the order of their ends."""
     from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
     shapes: dict[Any, str] = {}

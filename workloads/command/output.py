@@ -1,4 +1,4 @@
-"""Output of commands: progress, and records, which go to a file if they cannot be printed."""
+"""Output of commands: progress, and records, in a file if they cannot be printed."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def say(text: str) -> None:
 
 
 class Records:
-    """Records on their way to a folder or standard output, or if that fails, to a file.
+    """Records on their way to a folder or standard output, else to a file.
 
     Attributes:
         kept: the file that got them, if needed.
@@ -33,7 +33,7 @@ class Records:
         self._folder = folder
 
     def put(self, record: Record) -> None:
-        """Print or write a record, or write it to a file and say where.
+        """Print or write a record, or say which file it went to.
 
         Raises:
             WorkloadsError: no file system of this machine has room.
@@ -59,7 +59,7 @@ class Records:
 
 
 def close(code: int) -> int:
-    """Flush the standard streams; return the exit code, 1 if standard output could not take all."""
+    """Flush the standard streams; return the exit code, 1 if text was lost."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has left, as in `show … | head`

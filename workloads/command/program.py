@@ -1,4 +1,4 @@
-"""`python -m workloads command`: call any command, and record its time and the numbers in its output."""
+"""`python -m workloads command`: record any command's time and the numbers in its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`roof`: measure this machine's best rates in minutes, cache them by machine and software, and show them."""
+"""`roof`: measure this machine's best rates in minutes, cache and show them."""
 
 import argparse
 import json
@@ -138,7 +138,7 @@ def _processes(device: str) -> int:
 
 
 def _measured(item: Limit, repeat: Repeat, lock: int, forks: ForkServers) -> Record:
-    """Measure a limit anew at the best of its sizes: the best of several brief samples is biased."""
+    """Measure a limit anew at its best size: the best of brief samples is biased."""
     (_, precision, mode, processes), *_ = item.rates
     if processes > 1:
         repeat = replace(repeat, threads=1)

@@ -1,4 +1,4 @@
-"""`python -m workloads script --whole`: run a script to its end with its own input, output, signals and exit code."""
+"""`python -m workloads script --whole`: run a script to its end, as its user would."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, sign
 
 
 def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
-    """Run a repeat's script to its end, write its record into any given folder, and return the exit code.
+    """Run a script to its end, write its record into any folder given, and return the exit code.
 
     A signal that ended the script ends this process too.
 
@@ -62,7 +62,7 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
 
 
 def _without_record(repeat: Repeat, code: int, command: str) -> Record:
-    """Make the record of a script that left none; `command` replaced it, or is empty."""
+    """Make the record of a script that left none; `command` can have replaced it."""
     if command:
         return repeat.failed(Verdict.UNSUPPORTED, not_measured(command))
     how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended its process with code {code}"
@@ -86,7 +86,7 @@ def _run(repeat: Repeat, lock: int, file: IO[str]) -> tuple[int, str]:
 
 
 def _look_for_another(process: subprocess.Popen[str], reading: int, commands: list[str]) -> None:
-    """Note the command that replaces the process's program, when a pipe to it ends."""
+    """Note the command that replaces the process's program, when its pipe ends."""
     with suppress(OSError), os.fdopen(reading, "rb") as pipe:
         pipe.read()
         if command := replaced_by(process):
@@ -95,7 +95,7 @@ def _look_for_another(process: subprocess.Popen[str], reading: int, commands: li
 
 @contextmanager
 def _passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]:
-    """Pass this process's signals on to the given process, as soon as there is one."""
+    """Pass this process's signals on to the given process."""
     taken: list[subprocess.Popen[str]] = []
     early: list[int] = []
 
@@ -124,7 +124,7 @@ def _passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]:
 
 
 def _is_in_foreground() -> bool:
-    """Return whether the terminal sends its keys' signals to this process and its children."""
+    """Return whether the terminal's keys signal this process and its children."""
     try:
         with open("/dev/tty", "rb") as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()

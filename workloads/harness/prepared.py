@@ -1,4 +1,4 @@
-"""The contract of engine and workload: a workload gets an `Env` and returns a `Prepared` or a `Job`."""
+"""The contract of engine and workload: an `Env` in, a `Prepared` or `Job` out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Module = TypeVar("Module", bound="torch.nn.Module")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A workload, built and ready for its steps. The engine does timing, devices, warm-up and statistics.
+    """A workload, built and ready for its steps.
 
     Attributes:
         step: one step, without synchronising; returns its result.
@@ -112,7 +112,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A whole piece of work, such as training to a target, timed once per process.
+    """A whole piece of work, such as training to a target.
 
     Attributes:
         run: does all of it from the beginning and waits for the device; returns the result.
@@ -134,7 +134,7 @@ class Job:
 
 @dataclass(slots=True)
 class Env:
-    """The environment of a workload: device, precision, layout and the only source of randomness.
+    """A workload's device, precision, layout and only source of randomness.
 
     Data is drawn on the CPU on any device, so that a seed gives every machine the same numbers.
 
@@ -174,7 +174,7 @@ class Env:
     def _drawn(
         self, draw: Callable[..., torch.Tensor], shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
-        """Draw on the host in pieces, because the whole might not fit there; the values are the same."""
+        """Draw on the host in pieces, with the same values as the whole."""
         import torch
 
         count = math.prod(shape)
@@ -185,11 +185,11 @@ class Env:
         return self._ordered(values.view(shape))
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Bring a host tensor to the case's precision, layout and device; integers keep their type."""
+        """Bring a host tensor to the case's precision (integers excepted), layout and device."""
         return self.to_device(self._ordered(tensor.to(self.dtype) if tensor.is_floating_point() else tensor))
 
     def place_exact(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Bring a host tensor to the layout and the device in its own type, for mixed precision."""
+        """Bring a host tensor to layout and device in its own type, for mixed precision."""
         return self.to_device(self._ordered(tensor))
 
     def draw(self, high: int, count: int = 1) -> list[int]:
@@ -199,7 +199,7 @@ class Env:
         return sorted(torch.randperm(high, generator=self.generator)[:count].tolist())
 
     def model(self, build: Callable[[], Module], dtype: torch.dtype | None = None) -> Module:
-        """Build a model with weights drawn from the seed, on the device, in the layout and `dtype` (fp32)."""
+        """Build a model with seeded weights, on the device, in the layout and `dtype` (fp32)."""
         import torch
 
         with torch.random.fork_rng(devices=[]):
@@ -213,7 +213,7 @@ class Env:
         return cast(Module, placed.to(memory_format=channels_last) if channels_last else placed)
 
     def compiled(self, function: Function) -> Function:
-        """Return a function or a model in the case's mode: by torch.compile, or as written.
+        """Return a function or model in the case's mode: compiled or as written.
 
         A step that uses this has the modes of torch.compile, without torch's own CUDA graphs: see
         `engine.build.captured`.
@@ -223,7 +223,7 @@ class Env:
         return cast(Function, torch.compile(function, dynamic=False)) if self.mode in COMPILED else function
 
     def autocast(self) -> torch.autocast:
-        """Return the context of mixed precision for fp16 and bf16, without effect for fp32 and tf32."""
+        """Return the context of mixed precision, without effect in fp32 and tf32."""
         import torch
 
         return torch.autocast(self.device.type, self.dtype, enabled=self.precision in ("fp16", "bf16"))

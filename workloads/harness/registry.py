@@ -1,4 +1,4 @@
-"""The registry of workloads: one file each, found in folders, named after its function."""
+"""The registry of workloads: one file each, named after its function."""
 
 import ast
 import importlib
@@ -86,7 +86,7 @@ class Workload:
     modes: tuple[str, ...] = MODES[:1]
 
     def case(self, size: Mapping[str, object], precision: str = "fp32", mode: str = EAGER) -> Case:
-        """Check size, precision and mode, and make a case with the parameters in the workload's order.
+        """Check size, precision and mode, and make a case.
 
         Raises:
             WorkloadsError: a parameter is unknown, missing, too small or not a published model, or precision or
@@ -149,7 +149,7 @@ def workload(*, tiny: dict[str, int], **given: Any) -> Callable[[Build], Build]:
 
 
 def summary_of(name: str) -> str:
-    """Return the first line of an imported module's docstring, from its file if Python removed it (-OO)."""
+    """Return the first line of an imported module's docstring, also under -OO."""
     module = sys.modules[name]
     text = module.__doc__
     if text is None and module.__file__:
@@ -163,7 +163,7 @@ def add(new: Workload) -> None:
 
 
 def declared(name: str) -> Workload | None:
-    """Return the workload of this name, or None, as for an old record's deleted workload."""
+    """Return the workload of this name, if it still exists."""
     return _found.get(name) or all_workloads().get(name)
 
 
@@ -176,7 +176,7 @@ def import_built_in() -> None:
 
 
 def all_workloads() -> dict[str, Workload]:
-    """Return every workload by name, of this package and the folder GRIDBENCH_WORKLOADS, if set."""
+    """Return every workload by name, also of the folder GRIDBENCH_WORKLOADS."""
     import_built_in()
     if own := os.environ.get(FOLDER):
         _import_folder(Path(own))
@@ -204,7 +204,7 @@ def _import_folder(folder: Path) -> None:
 
 
 def find(name: str) -> Workload:
-    """Return the workload of this name; folders are imported once, because every record calls this.
+    """Return the workload of this name; its folder is imported once.
 
     Raises:
         WorkloadsError: it does not exist; the message names similar ones.

@@ -27,7 +27,7 @@ of_gpt2 = partial(
 
 @of_gpt2(elements=lambda millions, **others: 4 * GPT2[millions].parameters)
 def gpt2_ddp(env: Env, millions: int, batch: int, length: int, processes: int) -> Prepared:
-    """Return a step on `batch` sequences for each process, which has all weights, gradients and moments."""
+    """Return a step on `batch` sequences for each process with a full replica."""
     return _step(env, millions, batch, length, sharded=False)
 
 
@@ -36,7 +36,7 @@ def gpt2_ddp(env: Env, millions: int, batch: int, length: int, processes: int) -
     elements=lambda millions, processes, **others: 4 * GPT2[millions].parameters / processes,
 )
 def gpt2_fsdp(env: Env, millions: int, batch: int, length: int, processes: int) -> Prepared:
-    """Return the same step, but each process has only its share of weights, gradients and moments.
+    """Return the same step, with weights, gradients and moments shared out.
 
     A block's weights are gathered, in fp32, when it computes, forward and once more backward; its gradients are
     summed to their owners. A model too large for one card can be trained so; the exchange takes half as many bytes

@@ -25,7 +25,7 @@ from workloads.nets.shapes import LLAMA, LLAMA_MILLIONS
     ),
 )
 def llm_decode(env: Env, millions: int, batch: int, context: int) -> Prepared:
-    """Return the scores of one token for each of `batch` sequences: the last of `context`, the others cached.
+    """Return the scores of one token for each of `batch` sequences of `context` tokens.
 
     Every step decodes the same position, so its latency is that of a token. At batch 1 all weights are read for
     one token, which takes their bytes over the rate at which products of one row (`gemm` with m = 1 and the

@@ -25,7 +25,7 @@ from workloads.nets.shapes import LLAMA, LLAMA_MILLIONS
     ),
 )
 def llm_prefill(env: Env, millions: int, batch: int, prompt: int) -> Prepared:
-    """Return the scores of the token after each of `batch` prompts, and cache all their keys and values.
+    """Return the scores after each of `batch` prompts, and fill the cache.
 
     A step is an idle server's time to the first token.
     """

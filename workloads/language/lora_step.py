@@ -19,7 +19,7 @@ LEARNING_RATE = 1e-3
 
 
 def _linear_flops(millions: int, batch: int, length: int, rank: int) -> float:
-    """Return FLOPs of products: of frozen weights forward and to their input's gradient, of adapters to theirs as well.
+    """Return FLOPs of products: frozen weights forward and to their input, adapters fully.
 
     The first block's own input needs no gradient.
     """
@@ -49,7 +49,7 @@ def _flops(millions: int, batch: int, length: int, rank: int) -> float:
     flops=_flops,
 )
 def lora_step(env: Env, millions: int, batch: int, length: int, rank: int) -> Prepared:
-    """Return a step of AdamW on the adapters of all attention, of `batch` sequences of `length` tokens."""
+    """Return a step of AdamW on all attention's adapters."""
     import torch
     from torch.nn import functional as F
 

@@ -1,4 +1,4 @@
-"""Training a graph network on a citation graph: its data, recipe, FLOPs and bytes."""
+"""Training a graph network on a citation graph."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Task:
 
 
 def gcn_task(env: Env) -> Task:
-    """Return the graph, its matrix, and a split of its papers by the seed."""
+    """Return the graph, its matrix, and a seeded split of its papers."""
     import torch
 
     from workloads.nets.graph import normalised_links
@@ -60,7 +60,7 @@ def gcn_task(env: Env) -> Task:
 
 
 def gcn_recipe(task: Task, hidden: int) -> Recipe:
-    """Return the network and recipe of pytorch/examples (gcn): 23,040 weights at 16, Adam with L2."""
+    """Return the network and recipe of pytorch/examples (gcn): 23,040 weights at 16."""
     import torch
     from torch.nn import functional as F
 
@@ -82,7 +82,7 @@ def gcn_recipe(task: Task, hidden: int) -> Recipe:
 
 
 def flops(task: Task, hidden: int) -> tuple[float, float, float]:
-    """Return the FLOPs of a forward pass, of a training step, and of its dense part, which torch counts.
+    """Return the FLOPs forward, of a training step, and of its dense part (torch's count).
 
     A sparse product takes two operations for each entry and column; backward takes one such product for each
     needed gradient: of the words' weights, of both products with the links, and of both factors of the dense
@@ -96,5 +96,5 @@ def flops(task: Task, hidden: int) -> tuple[float, float, float]:
 
 
 def graph_bytes(task: Task) -> int:
-    """Return the bytes of the words' coordinates, and of the links' coordinates and values."""
+    """Return the bytes of the words' coordinates, and of the links."""
     return task.entries.nbytes + task.links.indices().nbytes + task.links.values().nbytes

@@ -1,4 +1,4 @@
-"""A classifier of small pictures for the load test: six ways, for any network."""
+"""A classifier of small pictures, in six ways, for any network."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job
 
 
 def pictures(env: Env, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return `count` pictures of 3 x 32 x 32 and their classes, on the host: noise on the class's squares.
+    """Return pictures of 3 x 32 x 32 with noise on their class's squares, and classes.
 
     The squares can be learnt, so that a failing training shows.
     """
@@ -138,7 +138,7 @@ def adam(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
 def _timed(
     loader: Loader, step: Callable[[], torch.Tensor], steps: int, kept: int
 ) -> tuple[list[torch.Tensor], tuple[float, ...]]:
-    """Take steps from the loader's first epoch on; return the last `kept` results, and host seconds of each step."""
+    """Take steps from the loader's first epoch on; return the last results and all times."""
     results = deque[Any](maxlen=kept)
     ends = [time.perf_counter()]
     loader.restart(epoch=0)

@@ -36,7 +36,7 @@ def image_flops(channels: int = PUBLISHED) -> float:
 
 
 def elements(channels: int = PUBLISHED, **others: int) -> float:
-    """Return the numbers alive at the end of a step: weights, gradients, Adam's moments, average."""
+    """Return the numbers alive at a step's end: weights, gradients, Adam's moments, average."""
     return 5.0 * parameters(channels)
 
 
@@ -56,7 +56,7 @@ ddpm_workload = partial(
 
 
 def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepared:
-    """Prepare steps on the same pictures, noise and times; each rank takes its share.
+    """Prepare steps on the same pictures, noise and times, shared by the ranks.
 
     Raises:
         UnsupportedError, WorkloadsError: as `check_precision` and `checked_net`.

@@ -1,4 +1,4 @@
-"""A transformer decoder of four blocks: pre-norm, causal attention with heads of 64, a GELU network."""
+"""A transformer decoder of four pre-norm blocks with causal heads of 64."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.nets.shapes import DECODER_HEAD_WIDTH, DECODER_LAYERS, DECODER_VO
 
 
 def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module:
-    """Return a model: tokens (batch x length) to scores of the next one, at every position or at the last.
+    """Return a model: tokens (batch x length) to scores, at every position or the last.
 
     Learned positions, and an output layer of its own.
 
@@ -44,7 +44,7 @@ def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module
 
 
 def block(width: int, heads: int) -> torch.nn.Module:
-    """Return one block: attention and the network, each on its normalised input and added to it."""
+    """Return one block: attention, then the network, both pre-norm."""
 
     class Attention(nn.Module):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Training a network to predict the noise in images, as denoising diffusion does: a step, and an epoch.
+"""Training a network to predict noise in images: a step, and an epoch.
 
 The settings are those of Ho, Jain and Abbeel, 2020 (https://arxiv.org/abs/2006.11239), section 4 and appendix B:
 1000 times, variances that grow evenly from 1e-4 to 0.02, squared error of the noise, Adam with 2e-4, an average of
@@ -50,14 +50,14 @@ def losses(
     noise: torch.Tensor,
     times: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mean squared error of each image's predicted noise [n], and the prediction."""
+    """Return each image's mean squared error [n], and the predicted noise."""
     kept, added = amounts[:, times, None, None, None]
     predicted = net(kept * images + added * noise, times)
     return (noise - predicted).square().flatten(1).mean(1), predicted
 
 
 class Trainer:
-    """The network with its optimizer, its average and, in a group, its replica on the other ranks."""
+    """The network with its optimizer, average and replica."""
 
     def __init__(self, env: Env, net: nn.Module, in_group: bool) -> None:
         self.average = copy.deepcopy(net).requires_grad_(False)
@@ -88,7 +88,7 @@ class Trainer:
         return losses[:images], self._predicted[:images]
 
     def exact(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the same in float64, from the beginning; `inputs` are the watched step's first images."""
+        """Return the same in float64 from the beginning, by the watched step's first images."""
         with torch.no_grad():
             return losses(self.learner.exact(), as_exact(self._amounts), *map(as_exact, inputs))
 
@@ -102,7 +102,7 @@ class Trainer:
 
 
 class LoadedSteps:
-    """Steps whose images come from a loader, with flips, noise and times drawn on the device."""
+    """Steps on a loader's images, with flips, noise and times drawn on the device."""
 
     def __init__(self, env: Env, net: nn.Module, loader: Loader) -> None:
         self.trainer, self._loader = Trainer(env, net, in_group=False), loader
@@ -117,7 +117,7 @@ class LoadedSteps:
         return self.trainer.step(flipped(images, self._drawn[0]), *self._drawn[1:])
 
     def exact(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what `Trainer.seen` shows of the last step, in float64, from the present data set."""
+        """Return `Trainer.seen` of the last step in float64, from the present data set."""
         flips, noise, times = (tensor[:count].cpu() for tensor in self._drawn)
         (images,) = self._loader.latest()
         return self.trainer.exact(flipped(images[:count], flips), noise, times)
@@ -130,7 +130,7 @@ class LoadedSteps:
 
 
 class Epoch:
-    """One pass over a rank's share of images, in random order, with new noise and times."""
+    """One pass over a rank's share of images, in random order."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Epoch:
         steps: int,
         workers: int | None = None,
     ) -> None:
-        """`images` are bytes [n, 3, side, side] on the host; each rank takes `steps` batches of its share.
+        """Take bytes [n, 3, side, side] on the host, and `steps` batches for each rank.
 
         They come from a data loader of `workers` processes, or from memory.
         """
@@ -174,7 +174,7 @@ class Epoch:
         )
 
     def _train(self, steps: int) -> tuple[torch.Tensor, Trace]:
-        """Return the mean loss of each step on this rank, on the device, and the steps' trace."""
+        """Return the mean loss of each step on the device, and the steps' trace."""
         env, step_losses = self._env, torch.empty(steps, device=self._env.device)
         self._trainer.reset()
         generator = torch.Generator(env.device).manual_seed(self._seed)
@@ -200,12 +200,12 @@ class Epoch:
 
 
 def loader_of(env: Env, images: torch.Tensor, batch: int, workers: int) -> Loader:
-    """Return a loader of images, bytes on the host, that makes each one float32."""
+    """Return a loader that makes each image, bytes on the host, float32."""
     return Loader(env, (images,), batch, workers, lambda rows: (normalised(CIFAR10, rows[0]),))
 
 
 def drawn(images: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-    """Draw for each image on the device a flip [n, 1, 1, 1], noise, and a time [n]."""
+    """Draw each image's flip [n, 1, 1, 1], noise and time [n] on the device."""
     count, device = len(images), images.device
     flips = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.5
     noise = torch.empty_like(images).normal_(generator=generator)
@@ -218,12 +218,12 @@ def flipped(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
 
 
 def _adam(parameters: Any) -> torch.optim.Optimizer:
-    """Make Adam, fused: the same arithmetic in one pass over the weights, on a CPU six times as fast."""
+    """Make Adam, fused: on a CPU six times as fast."""
     return torch.optim.Adam(parameters, LEARNING_RATE, fused=True)
 
 
 class Trace:
-    """The time of every step, without waiting for the device, and each rank's memory at some steps.
+    """Every step's time, without waits for the device, and ranks' memory at some.
 
     Other processes cannot see a rank's memory.
     """
@@ -244,7 +244,7 @@ class Trace:
             self._memory.append((step, dist.get_rank(), *_held_bytes(self._device)))
 
     def step_s(self) -> tuple[float, ...]:
-        """Return the seconds of every step on its slowest rank, by the device's clock if it has one."""
+        """Return each step's seconds on its slowest rank, by the device's clock."""
         if self._device.type == "cuda":
             self._marks[-1].synchronize()
             pairs = zip(self._marks, self._marks[1:], strict=False)
@@ -252,7 +252,7 @@ class Trace:
         return tuple(slowest([b - a for a, b in zip(self._marks, self._marks[1:], strict=False)]))
 
     def memory(self) -> tuple[tuple[int, int, int, int, int], ...]:
-        """Return rows of step, rank, and bytes allocated, reserved and at the peak; in order."""
+        """Return rows of step, rank, and bytes allocated, reserved and at the peak."""
         return tuple(sorted(row for rows in gathered(self._memory) for row in rows))
 
     def _mark(self) -> Any:
@@ -266,7 +266,7 @@ class Trace:
 
 
 def _held_bytes(device: torch.device) -> tuple[int, int, int]:
-    """Return bytes allocated, reserved and at the peak, of the device, or of the process on a CPU."""
+    """Return bytes allocated, reserved and at the peak, of device or process."""
     if device.type != "cuda":
         import psutil
 

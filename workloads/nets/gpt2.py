@@ -24,7 +24,7 @@ LEARNING_RATE, DECAY, BETAS = 6e-4, 0.1, (0.9, 0.95)  # nanoGPT's
 
 
 class GptBlock(nn.Module):
-    """Attention, then a GELU network four times as wide, each on its normalised input and added to it."""
+    """Attention, then a GELU network four times as wide, both pre-norm."""
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class GptBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Tokens [b, l] to the scores of the next one at every position [b, l, vocabulary]."""
+    """Tokens [b, l] to the next ones' scores [b, l, vocabulary]."""
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Gpt(nn.Module):
 
 
 def drawn_gpt(env: Env, shape: GptShape) -> Gpt:
-    """Build the model on the device; its matrices are drawn far faster than by torch."""
+    """Build the model on the device, with quickly drawn matrices."""
     model = drawn_model(env, lambda: Gpt(shape), torch.float32)
     with torch.no_grad():
         for table in (model.tokens, model.places):
@@ -70,7 +70,7 @@ def drawn_gpt(env: Env, shape: GptShape) -> Gpt:
 
 
 def next_token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross entropy of each token [b, l + 1] but the first, from those before it."""
+    """Return the mean cross entropy of each token [b, l + 1] but the first."""
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 

@@ -1,4 +1,4 @@
-"""GPT-2 trained by the ranks of a group: each with a replica, or with its share of every weight."""
+"""GPT-2 trained by the ranks of a group, as replicas or in shares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workloads.nets.shapes import GptShape
 
 
 class GroupTrainer:
-    """A rank's part of the model, comparable with the plain model on all ranks' tokens.
+    """A rank's part of the model, comparable with the plain model.
 
     Attributes:
         tolerance: multiplies the precision's bound.
@@ -54,7 +54,7 @@ class GroupTrainer:
         return self._learner.shown(loss)
 
     def exact(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute what `shown` returns from the beginning, in a wider type, by a whole model for each rank.
+        """Compute `shown` from the beginning, in a wider type, for all ranks.
 
         If the device has no room for it, its weights are on the host, and each block's on the device only while it
         computes.

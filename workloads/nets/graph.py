@@ -17,7 +17,7 @@ DROPPED = 0.5
 
 
 def normalised_links(links: torch.Tensor, papers: int) -> torch.Tensor:
-    """Return D^-1/2 (A + I) D^-1/2 of undirected links A [2, m], with degrees D of A + I.
+    """Return D^-1/2 (A + I) D^-1/2 of undirected links A [2, m].
 
     It is the paper's equation 2: sparse, float32, symmetric, [papers, papers].
     """
@@ -28,7 +28,7 @@ def normalised_links(links: torch.Tensor, papers: int) -> torch.Tensor:
 
 
 class GraphNet(nn.Module):
-    """Scores of every paper's classes from its words and those of linked papers, without bias.
+    """Scores of papers' classes from their own and linked papers' words, without bias.
 
     Sparse products are float32 in every precision: a CPU would add up in the lower one.
 

@@ -1,4 +1,4 @@
-"""Models of the Llama 3 family with a static cache of keys and values, and a pass's reference."""
+"""Models of the Llama 3 family with a static cache, and a pass's reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEQUENCES, POSITIONS, SCORES = 2, 8, 512  # that are checked, of each as many at
 
 
 class LlamaTrace(NamedTuple):
-    """A pass at its last position: scores [b, vocabulary], and the values between blocks [b, width]."""
+    """A pass's scores [b, vocabulary] and values between blocks [b, width], last position."""
 
     scores: torch.Tensor
     first: torch.Tensor
@@ -41,7 +41,7 @@ class LlamaAttention(nn.Module):
     def project(
         self, x: torch.Tensor, turns: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return queries, keys and values [b, heads, l, d] of x [b, l, width] at turns [2, l, d]."""
+        """Return queries, keys and values [b, heads, l, d] of x [b, l, width]."""
         counts = (self.shape.heads, self.shape.kv_heads, self.shape.kv_heads)
         heads = self.together(x).unflatten(-1, (sum(counts), -1)).transpose(1, 2)
         query, key, value = heads.split(counts, dim=1)
@@ -64,7 +64,7 @@ class LlamaAttention(nn.Module):
 
 
 class LlamaBlock(nn.Module):
-    """Attention, then the gated network, each on its normalised input and added to it."""
+    """Attention, then the gated network, both pre-norm."""
 
     def __init__(self, shape: LlamaShape) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Llama(nn.Module):
     def forward(
         self, tokens: torch.Tensor, turns: torch.Tensor, caches: Sequence[Sequence[torch.Tensor]], start: int
     ) -> LlamaTrace:
-        """Take `tokens` [b, l] after `start` others, which the caches of all blocks have."""
+        """Take `tokens` [b, l] after `start` others in the caches."""
         x = self.embed(tokens)
         ends = []
         for block, of_block in zip(self.blocks, caches, strict=True):
@@ -147,7 +147,7 @@ class LlamaPass:
             return self._trace.scores
 
     def view(self, scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return parts of the first block's cache and of its output for the last position, and of the scores."""
+        """Return parts of the first block's cache and output, and of the scores."""
         assert self._trace is not None
         cached = [kept[:SEQUENCES, :, self._start :][:, :, self._positions] for kept in self._caches[0]]
         return torch.stack(cached), self._trace.first[:SEQUENCES], scores[:SEQUENCES, self._rows]
@@ -159,7 +159,7 @@ class LlamaPass:
         return tensor.to(self._place, torch.float64)
 
     def exact(self) -> tuple[torch.Tensor, ...]:
-        """Compute what `view` shows in float64: the first block, and the last one from its input.
+        """Compute `view` in float64: the first block, and the last from its input.
 
         The blocks between are the same code at the same shapes, and a copy of all would take tens of gigabytes.
         The last position attends to keys and values as they are cached.
@@ -185,7 +185,7 @@ class LlamaPass:
 
 
 def turns(head_width: int, start: int, length: int) -> torch.Tensor:
-    """Return cosines and sines [2, length, head width] of the rotary positions from `start` on, in float64."""
+    """Return cosines and sines [2, length, head width] of rotary positions from `start` on."""
     halves = torch.arange(0, head_width, 2, dtype=torch.float64) / head_width
     places = torch.arange(start, start + length, dtype=torch.float64)
     angles = (places[:, None] * BASE**-halves).repeat(1, 2)

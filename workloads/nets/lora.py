@@ -34,7 +34,7 @@ class Adapted(nn.Module):
 
 
 class LoraLlama(nn.Module):
-    """Tokens [b, l] to the scores of the next one at every position [b, l, vocabulary]."""
+    """Tokens [b, l] to the next ones' scores [b, l, vocabulary]."""
 
     turns: torch.Tensor
 
@@ -55,7 +55,7 @@ class LoraLlama(nn.Module):
 
 
 def lora_llama(env: Env, shape: LlamaShape, rank: int, length: int) -> LoraLlama:
-    """Build the model on the device: frozen weights in the case's precision, adapters in fp32."""
+    """Build the model: frozen weights in the case's precision, adapters in fp32."""
     model = drawn_model(env, lambda: LoraLlama(shape, rank), env.dtype)
     for layer in (module for module in model.modules() if isinstance(module, Adapted)):
         layer.narrow.float()

@@ -51,11 +51,11 @@ class LlamaShape(NamedTuple):
         return 2 * self.layers * batch * positions * self.kv_heads * self.head_width
 
     def linear_flops(self, batch: int, length: int) -> float:
-        """Return FLOPs of the products with weights: `length` tokens a sequence, scores of the last alone."""
+        """Return FLOPs of the products with weights, with scores of the last token alone."""
         return 2.0 * batch * (length * self.layers * self.block_weights + self.vocabulary * self.width)
 
     def attention_flops(self, batch: int, length: int, before: int = 0) -> float:
-        """Return FLOPs of attention's two products, of `length` tokens after `before`: of unmasked pairs.
+        """Return FLOPs of attention's products for `length` tokens after `before`.
 
         Source: Dao, "FlashAttention-2", 2023, section 4.1, which counts no masked pair.
         """
@@ -75,7 +75,7 @@ LLAMA_MILLIONS = tuple(LLAMA)
 
 
 class GptShape(NamedTuple):
-    """A model of GPT-2's family: `length` is the longest sequence that it has positions for."""
+    """A model of GPT-2's family, with positions for `length` tokens."""
 
     width: int
     layers: int

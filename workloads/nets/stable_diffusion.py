@@ -1,4 +1,4 @@
-"""The U-Net of Stable Diffusion 1.5: convolutions, and attention of places to each other and to a text.
+"""The U-Net of Stable Diffusion 1.5: convolutions, self- and cross-attention.
 
 Rombach et al., "High-Resolution Image Synthesis with Latent Diffusion Models", 2022, in the shape of
 https://huggingface.co/stable-diffusion-v1-5, unet/config.json: 859,520,964 parameters.
@@ -18,7 +18,7 @@ LATENTS = 4  # channels of a picture's latents
 
 
 class TextUNetShape(NamedTuple):
-    """Widths by level, of which all but the last attend; the text has `words` vectors of width `text`."""
+    """Widths by level, all but the last with attention; `words` vectors of width `text`."""
 
     widths: tuple[int, ...]
     heads: int
@@ -62,7 +62,7 @@ class CrossAttention(nn.Module):
 
 
 class TextBlock(nn.Module):
-    """Places attend to each other, then to the text, then a gated network, each added to its input."""
+    """Self-attention, cross-attention to the text, a gated network, each added to its input."""
 
     def __init__(self, width: int, shape: TextUNetShape) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Level(nn.Module):
 
 
 class TextUNet(nn.Module):
-    """Predicts the noise in latents [b, 4, side, side] at times [b] with a text [b, words, text width]."""
+    """Predicts the noise in latents [b, 4, side, side] at times [b] with a text."""
 
     down: Any  # of levels, as are the next two: torch's types do not know their contents' attributes
     up: Any
@@ -153,7 +153,7 @@ class TextUNet(nn.Module):
 
 
 def attention_flops(shape: TextUNetShape, side: int) -> float:
-    """Return FLOPs of all attention products for one picture: n places to n and to the text, 4 n (n + words) w."""
+    """Return FLOPs of attention for one picture of n places: 4 n (n + words) w."""
     flops, top = 0.0, len(shape.widths) - 1
     for at, width in enumerate(shape.widths):
         blocks = (2 * LAYERS + 1) if at < top else 1  # below, the middle alone attends
@@ -163,7 +163,7 @@ def attention_flops(shape: TextUNetShape, side: int) -> float:
 
 
 def _sines(times: torch.Tensor, width: int) -> torch.Tensor:
-    """Return cosines and sines [b, width] of each time, at frequencies from 1 down to 1/10,000."""
+    """Return cosines and sines [b, width] of times, at frequencies from 1 to 1/10,000."""
     rates = torch.exp(-math.log(10_000) / (width // 2) * torch.arange(width // 2, device=times.device))
     angles = times[:, None].float() * rates
     return torch.cat([angles.cos(), angles.sin()], 1)

@@ -24,7 +24,7 @@ DROPPED = 0.1
 
 
 class UNet(nn.Module):
-    """Predicts the noise in images [n, 3, 32, 32] at times [n] of the diffusion, integers below 1000."""
+    """Predicts the noise in images [n, 3, 32, 32] at times [n], integers below 1000."""
 
     def __init__(self, base: int = 128, multipliers: tuple[int, ...] = (1, 2, 2, 2), blocks: int = 2) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class UNet(nn.Module):
 
 
 class Block(nn.Module):
-    """Two convolutions with the time between them and a shortcut; then attention if `attends` is a side."""
+    """Two convolutions with the time between them, a shortcut, and perhaps attention."""
 
     def __init__(self, channels: int, width: int, wide: int, attends: int = 0) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Block(nn.Module):
 
 
 class ImageAttention(nn.Module):
-    """One head of attention between all places of a feature map, added to it.
+    """One head of attention between a feature map's places, added to it.
 
     Two plain matrix products and not torch's fused attention: at 256 places they are 1 % of the net's FLOPs, every
     device and precision computes the same, and torch counts them on all devices.
@@ -136,7 +136,7 @@ def _norm(channels: int) -> nn.GroupNorm:
 
 
 def _sinusoids(rows: int, columns: int) -> torch.Tensor:
-    """Return sines and cosines of each time at frequencies from 1 to 1/10,000, in float64 before rounding."""
+    """Return sines and cosines of times, at frequencies from 1 to 1/10,000, in float64."""
     half = columns // 2
     frequencies = torch.exp(-math.log(10_000) / (half - 1) * torch.arange(half, dtype=torch.float64))
     angles = torch.arange(rows, dtype=torch.float64)[:, None] * frequencies

@@ -21,7 +21,7 @@ SHOWN = 256
     elements=lambda kib, processes: 256 * kib,
 )
 def all_reduce(env: Env, kib: int, processes: int) -> Prepared:
-    """Return the largest of all processes' values, in place, of `kib` KiB of fp32 in every precision.
+    """Return the largest of all processes' values, in place: `kib` KiB of fp32.
 
     Bytes are those of the bus, 2 (n - 1) / n of all, as in NVIDIA/nccl-tests, doc/PERFORMANCE.md: the rate is that
     of each link for any number of processes. The smallest size shows the latency. It is the largest and not the

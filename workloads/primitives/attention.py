@@ -18,7 +18,7 @@ TINY = {"batch": 1, "heads": 2, "length": 24, "width": 16}
 
 
 def forward_flops(batch: int, heads: int, length: int, width: int) -> float:
-    """Return FLOPs of both products, of unmasked pairs; a backward pass takes twice as many.
+    """Return FLOPs of unmasked pairs in both products; backward takes twice as many.
 
     FlashAttention-2 counts 2.5 times as many for it, with the scores that its kernel computes again (Dao, 2023,
     section 4.1): its figures of a training step are 3.5 / 3 of these.
@@ -54,7 +54,7 @@ def attention(env: Env, batch: int, heads: int, length: int, width: int) -> Prep
     elements=lambda **size: 8 * math.prod(size.values()),
 )
 def attention_train(env: Env, batch: int, heads: int, length: int, width: int) -> Prepared:
-    """Return the same forward and backward, to the gradients of queries, keys and values."""
+    """Return the same forward and backward."""
     return _attention(env, (batch, heads, length, width), training=True)
 
 
@@ -97,7 +97,7 @@ def _attention(env: Env, shape: tuple[int, int, int, int], training: bool) -> Pr
 def exact(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, above: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """Compute attention of one head [length, width]; given the gradient from `above`, the three gradients."""
+    """Compute one head [length, width], or with a gradient from `above` its gradients."""
     import torch
 
     learnt = [tensor.requires_grad_(above is not None) for tensor in (query, key, value)]

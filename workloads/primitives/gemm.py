@@ -26,7 +26,7 @@ SHOWN = 64  # rows and columns that are checked
     modes=MODES,
 )
 def gemm(env: Env, m: int, n: int, k: int) -> Prepared:
-    """Return c = a w' for m activations of k values and a layer's n x k weights, all standard normal values.
+    """Return c = a w' for m activations of k values and n x k weights.
 
     With m of 4096 and more it is the compute roof. At m = 1 it reads all weights for one product with each: its
     bound is the memory's bandwidth, or one core's where torch uses only one, as on some CPUs. In fp8 (E4M3) the

@@ -16,7 +16,7 @@ from workloads.primitives.gemm import gemm
     modes=MODES[:3],  # a product has nothing to fuse, so a compiled one is the same kernel in a graph
 )
 def roof(env: Env, side: int) -> Prepared:
-    """Return c = a w' of the fastest m, n and k up to `side` on this device; a step counts FLOPs.
+    """Return c = a w' of the fastest m, n and k up to `side`.
 
     The first repeat searches, in eager mode, and the box caches the result: see docs/measuring.md. It is timed
     afresh, because the best of many samples is too good. Machines can have different products, so compare them by

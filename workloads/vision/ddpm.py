@@ -25,7 +25,7 @@ EPOCH = 200  # batches in the data set of the loader, at most
 
 @ddpm_workload(batch=BATCH, channels=CHANNELS, layouts=LAYOUTS, tiny={"batch": 1})
 def ddpm(env: Env, batch: int, channels: int = PUBLISHED) -> Prepared:
-    """Return a step on `batch` pictures by this process alone, without DDP: the base of every scaling."""
+    """Return a step on `batch` pictures, without DDP: the base of every scaling."""
     return training_step(env, batch, channels, in_group=False)
 
 
@@ -39,7 +39,7 @@ def ddpm(env: Env, batch: int, channels: int = PUBLISHED) -> Prepared:
     tiny={"batch": 1, "workers": 0, "channels": 32},
 )
 def ddpm_loader(env: Env, batch: int, workers: int, channels: int = PUBLISHED) -> Prepared:
-    """Return a step on the next `batch` pictures of a data loader, to see how it slows the training.
+    """Return a step on the next `batch` pictures of a data loader.
 
     Each picture is made float32 and normalised separately, as users' data sets do, in `workers` processes.
     """

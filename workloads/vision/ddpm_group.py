@@ -83,7 +83,7 @@ def ddpm_job(
     workers: int | None = None,
     channels: int = PUBLISHED,
 ) -> Job:
-    """Return one epoch over `images` pictures, `batch` at a time in each process, without an incomplete batch.
+    """Return one epoch over `images` pictures, without an incomplete batch.
 
     Each process has a data loader of `workers` processes, or, without any, pictures in memory.
     """

@@ -30,7 +30,7 @@ TOLERANCE = 3.0  # roundings add up over the layers
     flops=lambda millions, latents, batch: GFLOP[millions] * 1e9 * batch * (latents / 64) ** 2,
 )
 def unet(env: Env, millions: int, latents: int, batch: int) -> Prepared:
-    """Return the noise in `batch` latents of `latents` x `latents`; 64 x 64 for pictures of 512 x 512.
+    """Return the noise in `batch` latents; 64 x 64 for pictures of 512 x 512.
 
     A picture takes tens of such steps, each of two latents: with and without its text.
     """

@@ -1,4 +1,4 @@
-"""Compute without values or memory by torch's fake tensors, to see which tensors are alive at each moment.
+"""Compute without values by torch's fake tensors, to count the live bytes at each moment.
 
 Torch's private `torch.distributed._tools.mem_tracker` misses work while modes are switched off, and does not know
 the memory that kernels take in addition to their results.
@@ -63,13 +63,13 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         self._moved_bytes = self._host_attention_flops = 0.0
 
     def moved(self) -> tuple[float, float]:
-        """Return the bytes read and written since the last call, and the FLOPs of a CPU's attention."""
+        """Return bytes moved since the last call, and the FLOPs of a CPU's attention."""
         moved = self._moved_bytes, self._host_attention_flops
         self._moved_bytes = self._host_attention_flops = 0.0
         return moved
 
     def peak_bytes(self, device: torch.device) -> int:
-        """Return a process's peak bytes on a device, without those before its first tensor.
+        """Return a process's peak bytes on a device, from its first tensor on.
 
         On the host: its heap, and torch and libraries loaded on demand. On a GPU: the segments of torch's
         allocator, with scratch memory for convolutions.
@@ -158,7 +158,7 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
 def faked(
     processes: int = 1, device: torch.device = HOST_DEVICE, is_host_gpu: bool = False
 ) -> Iterator[Fakes]:
-    """Compute without values inside, on `device` as one of `processes`; nothing is sent to the others.
+    """Compute without values inside, on `device` as one of `processes`, in isolation.
 
     With `is_host_gpu` the host's tensors count as a GPU's. Modules move by a plain `_apply`, because torch's own
     refuses some fake tensors.
@@ -239,7 +239,7 @@ def one_of(processes: int, device: torch.device) -> Iterator[None]:
 
 
 class Replica(torch.nn.Module):
-    """Replacement of DDP: the model, with a buffer for each gradient, which becomes a view of it."""
+    """Replacement of DDP, whose gradients become views of buffers."""
 
     def __init__(self, module: torch.nn.Module, **options: Any) -> None:
         super().__init__()
@@ -277,7 +277,7 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def workspace_bytes(name: str, args: Any, made: Sequence[torch.Tensor], is_gpu: bool = False) -> int:
-    """Return the bytes that an operation takes while it runs; 0 for all but convolutions.
+    """Return the bytes that an operation takes while it runs; 0 except for convolutions.
 
     `made` are the results of the operation `name`, such as `convolution`, with the arguments `args`.
     """
@@ -289,7 +289,7 @@ def workspace_bytes(name: str, args: Any, made: Sequence[torch.Tensor], is_gpu: 
 
 
 def libraries_bytes(name: str, made: Sequence[torch.Tensor]) -> dict[str, int]:
-    """Return the bytes that stay allocated after an operation, by cause; each cause counts once."""
+    """Return the bytes that stay allocated after an operation, once for each cause."""
     if any(tensor.device.type == "meta" for tensor in made):
         return {"meta": META_BYTES}
     if name.startswith("convolution") and made[0].device == HOST_DEVICE and made[0].dtype != torch.float64:

@@ -1,4 +1,4 @@
-"""Check that a machine is fit to measure on; each sentence says what to do if it is not."""
+"""Check that a machine is fit to measure on; each sentence names the remedy."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ NEEDS_BYTES = 2**30
 
 
 def findings() -> list[tuple[bool, str]]:
-    """Check this machine for about two seconds; return pairs of a pass and a sentence."""
+    """Check this machine, in about two seconds; return passes and sentences."""
     with whole_box():
         free = memory.available_bytes()
         room = f"{free / 2**30:.1f} GiB of memory is free" if free is not None else "free memory is unknown"

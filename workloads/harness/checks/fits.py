@@ -1,4 +1,4 @@
-"""Decide whether a case fits: predicted bytes against a machine's memory, in words. Without torch."""
+"""Decide whether a case fits a machine's memory, without torch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Fit(StrEnum):
 
 
 class StepWork(NamedTuple):
-    """The work of one step: FLOPs of products, convolutions and attention, bytes moved, launches."""
+    """A step's FLOPs (without elementwise operations), bytes moved and launches."""
 
     flops: float
     moved_bytes: float
@@ -82,7 +82,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A machine's nominal memory, of one GPU or of the host, and the processes that share it."""
+    """The nominal memory of a GPU or a host, and the processes that share it."""
 
     machine: str
     bytes: float
@@ -105,7 +105,7 @@ def grown_by(case: Case) -> str | None:
 
 
 def largest(case: Case, room: Room, predict: Callable[[Case], Needs]) -> int | None:
-    """Return the largest value below a case's growing size that should fit; None without one.
+    """Return the largest value below a case's growing size that should fit.
 
     Halving finds it to 1 part in 16, because a prediction takes seconds.
     """
@@ -127,7 +127,7 @@ def largest(case: Case, room: Room, predict: Callable[[Case], Needs]) -> int | N
 
 
 def sentence(needs: Needs, room: Room, best: str = "") -> str:
-    """Say why a case does not fit a machine; `best` is a size that should, such as `batch=96`."""
+    """Say why a case does not fit; `best` is a size that should, such as `batch=96`."""
     assert needs.tensors_bytes is not None
     together = f" of {room.processes} processes" if room.processes > 1 else ""
     needed, has = gigabytes(needs.tensors_bytes * room.processes), gigabytes(room.bytes)

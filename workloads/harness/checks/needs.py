@@ -68,7 +68,7 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
 
 
 def needs_of(case: Case, device: str, with_step: bool = False) -> Needs:
-    """Predict the memory of a process that measures a case: on a GPU only the GPU's memory.
+    """Predict the memory of a measuring process; on a GPU only the GPU's.
 
     Cases with equal memory are computed once: any number of replicas takes as much as two.
     """
@@ -92,7 +92,7 @@ def _needs_of(case: Case, device: str, with_step: bool) -> Needs:
 
 
 def _peaks(case: Case, device: str, with_step: bool) -> tuple[int, int, StepWork | None]:
-    """Return the peak bytes of tensors without and with the kernels' memory, and a step's work if requested."""
+    """Return the peak bytes without and with the kernels' memory, and a step's work."""
     workload, sizes = find(case.workload), dict(case.params)
     if "workers" in sizes:
         sizes["workers"] = 0  # loader processes hold no more than the inputs
@@ -120,7 +120,7 @@ def _peaks(case: Case, device: str, with_step: bool) -> tuple[int, int, StepWork
 
 
 def _work_of(prepared: Prepared, fakes: Fakes) -> StepWork:
-    """Count the work of a further step, because counting changes what inference keeps in memory."""
+    """Count the work of a further step: counting changes what inference keeps in memory."""
     fakes.moved()
     with counted() as counts:
         prepared.step()
@@ -129,7 +129,7 @@ def _work_of(prepared: Prepared, fakes: Fakes) -> StepWork:
 
 
 def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
-    """Take the engine's stages; for a GPU, leave out references that its host computes."""
+    """Take the engine's stages, without references that a GPU's host computes."""
     with_reference = device == "cpu" or prepared.reference_on_device
     prepared.step()
     result = first_step(prepared)

@@ -50,13 +50,13 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
 
 
 def sockets() -> Finding:
-    """Check that loader processes can open the sockets by which they hand over batches."""
+    """Check that loader processes can open their sockets."""
     fault = sockets_fault()
     return not fault, fault or "the temporary folder is fit for the sockets of data loaders"
 
 
 def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:
-    """Say that fewer GPUs are visible than expected, and whether the PCI bus has the others."""
+    """Say that GPUs are missing, and whether the PCI bus has them."""
     text = f"{visible} of {expected} GPUs are visible"
     if on_bus is None or len(on_bus) <= visible:
         return f"{text}, and the PCI bus has no more: request {expected} in the job, or return the machine"
@@ -67,7 +67,7 @@ def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:
 
 
 def gpus(expected: int, nvml: Any = None, torch: Any = None, root: Path = ROOT) -> list[Finding]:
-    """Check that torch can use `expected` GPUs; stop at the first obstacle, which causes the others.
+    """Check that torch can use `expected` GPUs, up to the first obstacle.
 
     `nvml` and `torch` are the modules or stand-ins.
     """
@@ -119,7 +119,7 @@ def _names_from_child() -> list[str]:
 
 
 def names_here(nvml: Any = None) -> list[str]:
-    """Return the driver's names of the GPUs, asked in this process; empty without an answer."""
+    """Return the driver's names of the GPUs, asked in this process."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -153,7 +153,7 @@ def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]
 
 
 def _runs(architectures: list[str], major: int, minor: int) -> bool:
-    """Return whether a GPU runs kernels of its major version up to its minor one, or PTX up to its own version."""
+    """Return whether a GPU runs these kernels: its major version, up to its minor one, or older PTX."""
     return any(
         (int(of_major) == major or kind == "compute") and (int(of_major), int(of_minor)) <= (major, minor)
         for kind, of_major, of_minor in re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(architectures))

@@ -1,4 +1,4 @@
-"""Predict a script's memory by its first steps, computed without values if that works."""
+"""Predict a script's memory by its first steps, without values if possible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OURS = dict(num_workers=0, prefetch_factor=None, multiprocessing_context=None, p
 
 
 def script_needs(script: Script, case: Case, device: str, with_step: bool = False) -> Needs:
-    """Run a script's first steps in this process, which can do nothing else afterwards.
+    """Run a script's first steps in this process, which is then unusable.
 
     The script, in a copy of its folder, sees no GPU, so for one all its tensors count as there. Counting the work
     of its second step can change its memory a little.
@@ -72,7 +72,7 @@ def _needs_in(folder: Path, script: Script, case: Case, device: str, with_step: 
 
 
 def _watched(stepped: Any) -> ExitStack:
-    """Observe optimizer steps, and load data in this process: another one would compute with values."""
+    """Observe optimizer steps, and load data here: loader processes would compute with values."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
     from torch.utils.data import DataLoader
 

@@ -16,7 +16,7 @@ ALONE, ROUND = 10 * 2**20, 2 * 2**20  # from this size a tensor has a segment, r
 
 
 class SegmentPart(NamedTuple):
-    """A part of a segment: its address, its bytes, and whether the segment is for small tensors."""
+    """A part of a segment: address, bytes, and whether it is for small tensors."""
 
     address: int
     size: int

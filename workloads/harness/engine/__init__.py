@@ -1,1 +1,1 @@
-"""One repeat of a case, from an empty process to a record with a verdict."""
+"""One repeat of a case, from an empty process to a record."""

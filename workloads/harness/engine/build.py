@@ -1,4 +1,4 @@
-"""Build a workload in its case's mode and the fastest layout on this device."""
+"""Build a workload in its case's mode and fastest layout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLEARLY_FASTER = 0.95  # another layout is taken when it needs less than this sh
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A built workload, its layout, and the seconds per step of every layout tried.
+    """A built workload, its layout, and the seconds per step of all layouts.
 
     `counts` are torch's counts of an eager step, if the mode is another.
     """
@@ -71,7 +71,7 @@ class Order:
 def build(
     workload: Workload, repeat: Repeat, device: Device, phases: Phases, rank: int = 0, world: int = 1
 ) -> Built:
-    """Build process `rank`'s part of the workload, time its cold first call, and keep the fastest layout.
+    """Build process `rank`'s part of the workload in the fastest layout; time its first call.
 
     One layout is in memory at a time: trials need no more memory than the measurement.
     """
@@ -106,7 +106,7 @@ def build(
 
 
 def layouts_of(workload: Workload, repeat: Repeat, device: Device, world: int) -> list[str]:
-    """Return the layouts to try, torch's default first; one if an earlier repeat has chosen it.
+    """Return the layouts to try, torch's default first, or an earlier repeat's choice.
 
     A layout is a memory layout, such as `contiguous`. If attention has several kernels, its first choice follows:
     `contiguous+cudnn`.
@@ -120,7 +120,7 @@ def layouts_of(workload: Workload, repeat: Repeat, device: Device, world: int) -
 
 
 def _tried_as_written(order: Order) -> tuple[str, dict[str, float]]:
-    """Return the fastest layout of a step before compilation, with the seconds per step of each.
+    """Return the fastest layout before compilation, with the seconds per step of each.
 
     A compilation takes longer than all trials, and torch caches compiled code by its source, so that another
     kernel of attention would not be compiled. A step that only compiled code can capture is tried without a
@@ -144,7 +144,7 @@ def _tried(order: Order, mode: str) -> tuple[str, dict[str, float]]:
 
 
 def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Built:
-    """Try all layouts in the order A B B A, and return the fastest; `held` has the first, to be freed.
+    """Try all layouts in the order A B B A; `held` has the first, to be freed.
 
     A clock that rises or falls steadily then has the same mean for each layout.
     """
@@ -173,7 +173,7 @@ def fastest(trials_s: dict[str, float]) -> str:
 
 
 def _search(prepared: Prepared, device: Device, is_idle: bool) -> None:
-    """Let cuDNN choose its algorithms in one step, after an idle device's clock has risen."""
+    """Let cuDNN choose its algorithms, after an idle device's clock has risen."""
     if is_idle:
         _spin(prepared.step, device)
     search_algorithms()
@@ -182,7 +182,7 @@ def _search(prepared: Prepared, device: Device, is_idle: bool) -> None:
 
 
 def _spin(step: Step, device: Device) -> None:
-    """Keep the device busy until its clock is up; otherwise the first layout would seem slower."""
+    """Keep the device busy until its clock is up, for the first layout's sake."""
     ends_s = device.clock.now() + SPIN_S
     while device.clock.now() < ends_s:
         device.clock.time(step, 1)
@@ -268,7 +268,7 @@ WARM_UP = 3  # steps on a side stream before a capture, as torch's documentation
 
 
 def check_mode(device: Device, mode: str) -> None:
-    """Check that a device supports a mode, and disable compilers' caches, which repeats must not share.
+    """Check that a device supports a mode; disable compilers' caches, which repeats must not share.
 
     Raises:
         UnsupportedError: the mode captures a graph, on a CPU.
@@ -299,7 +299,7 @@ def stance(name: str, is_compiled: bool = True) -> Iterator[None]:
 
 
 def captured(prepared: Prepared, device: Device) -> Prepared:
-    """Capture a step as a CUDA graph; each step then replays it, from the same inputs into the same result.
+    """Capture a step as a CUDA graph, replayed with the same inputs and result.
 
     A compiled step is captured in the same way, as inference servers do (InternLM/lmdeploy PR 4808,
     NVIDIA/TensorRT-LLM PR 15603). `mode="reduce-overhead"` of torch.compile would only log that it runs without a

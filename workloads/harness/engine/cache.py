@@ -1,4 +1,4 @@
-"""The last-level cache: whether a step can find its data there, and how to empty it."""
+"""The last-level cache: whether a step finds its data there, and emptying it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
 
 
 def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = False) -> str:
-    """Return `cold`, `n/a` if the data is too large for the cache to matter, else `warm`.
+    """Return `cold`, `n/a` for data much larger than the cache, else `warm`.
 
     With a cache of unknown size the state is warm, because nothing emptied it.
     """
@@ -53,7 +53,7 @@ def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = F
 
 
 def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> tuple[int | None, str]:
-    """Return the bytes of all last-level caches of our CPUs, or None and the reason. Never raises.
+    """Return the bytes of our CPUs' last-level caches, or None and the reason.
 
     A processor can have several, each for some of its cores; a parallel step uses their sum.
     """
@@ -70,7 +70,7 @@ def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> 
 
 
 def flushed(before: Before, device: Device, size_bytes: int) -> Before:
-    """Extend `before` by reads of several times the cache's size, which empty it for the next step.
+    """Extend `before` by reads that empty the cache for the next step.
 
     Writes would make the step write changed lines back to memory.
     """
@@ -87,7 +87,7 @@ def flushed(before: Before, device: Device, size_bytes: int) -> Before:
 
 
 def single_steps(rules: Rules) -> Rules:
-    """Return the rules with blocks of one step: only the first step of a block finds an empty cache."""
+    """Return rules with blocks of one step: only a block's first finds an empty cache."""
     return replace(rules, block_over_timer=0.0, block_min_s=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Clocks for blocks of steps: the host's, and the device's own if it has one."""
+"""Clocks for blocks of steps: the host's, and the device's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Clock(Protocol):
         ...
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the seconds per step without the gaps of the host; None if unknown."""
+        """Return the seconds per step without the host's gaps."""
         ...
 
 
@@ -70,7 +70,7 @@ class HostClock:
 
 
 class CudaClock(HostClock):
-    """A clock for CUDA devices: events on the current stream, and a wait for all streams."""
+    """A clock for CUDA: events on the current stream, and a wait for all streams."""
 
     def __init__(self, device: torch.device) -> None:
         import torch
@@ -80,7 +80,7 @@ class CudaClock(HostClock):
         self._events = (event(enable_timing=True), event(enable_timing=True))
 
     def time(self, step: Step, count: int) -> Reading:
-        """Run `step` `count` times and wait until every stream of the device is idle."""
+        """Run `step` `count` times and wait for all of the device's streams."""
         import torch
 
         first, last = self._events
@@ -102,7 +102,7 @@ class CudaClock(HostClock):
         return Reading((ended - started) / 1e9, first.elapsed_time(last) / 1e3, straggle_s, result)
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the device's seconds per step when all steps are queued before it begins.
+        """Return the device's seconds per step with all steps queued beforehand.
 
         A spinning kernel holds the device back for `hold_s`; None if it ended before all steps were queued.
         """

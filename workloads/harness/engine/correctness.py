@@ -1,4 +1,4 @@
-"""Compare results with references before and after timing: a wrong result has no time."""
+"""Compare results with references: a wrong result has no time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ IN_REFERENCE = "in the reference"  # the note on an error that the reference rai
 
 
 class WrongError(WorkloadsError):
-    """The result differs from the reference, or cannot be distinguished from a wrong one."""
+    """The result differs from the reference, or could be a wrong one."""
 
 
 def first_step(prepared: Prepared) -> torch.Tensor:
-    """Take a step from the initial state, recorded, so that the reference can do the same."""
+    """Take a step from the initial state, recorded for the reference."""
     if prepared.reset:
         prepared.reset()
     with prepared.watched():
@@ -32,7 +32,7 @@ def first_step(prepared: Prepared) -> torch.Tensor:
 
 
 def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
-    """Compare each part of a step's result with the float64 reference; the worst error counts.
+    """Compare each part of a result with the float64 reference.
 
     Raises:
         WrongError: the shape differs, a value is not finite, or the error is above the precision's bound.
@@ -94,7 +94,7 @@ def check_inputs(prepared: Prepared) -> None:
 
 
 def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
-    """Check a timed step's result, then spoil it, change the inputs in place, and check a step on those.
+    """Check a timed step's result, and a step on inputs changed in place.
 
     This finds a step that returns an earlier result or does not read its inputs. The reference begins anew,
     without the last loss of a training: `check_loss` checks that.

@@ -1,4 +1,4 @@
-"""Torch's counts of a step: launched operations, and the FLOPs of those with a formula."""
+"""Torch's counts of a step: launched operations, and FLOPs by formula."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Counts:
     missing: str = ""
 
     def add(self, name: str, formula: Callable[..., float], args: Any, kwargs: Any, out: Any) -> None:
-        """Count an operation by its formula; note a formula that fails, because a count must not crash."""
+        """Count an operation by its formula; a failing formula is noted."""
         try:
             flops = formula(*args, **kwargs, out_val=out)
         except Exception as error:

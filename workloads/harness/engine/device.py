@@ -106,7 +106,7 @@ def _open_cuda(precision: str) -> Device:
 
 
 def count_without_nvml() -> None:
-    """Have torch count the GPUs by CUDA alone: an NVML in this process could hang or kill it."""
+    """Have torch count GPUs by CUDA alone: NVML could hang or kill this process."""
     import torch
 
     cuda: Any = torch.cuda
@@ -114,7 +114,7 @@ def count_without_nvml() -> None:
 
 
 def why_no_cuda() -> str:
-    """Return torch's reason: no driver, one that is too old, or no CUDA in this build."""
+    """Return torch's reason: no driver, an old one, or a CPU build."""
     import torch
 
     try:
@@ -125,7 +125,7 @@ def why_no_cuda() -> str:
 
 
 def _set_precision(precision: str) -> None:
-    """Set fp32 arithmetic for both matmul and convolution: torch would use TF32 only for convolutions.
+    """Set fp32 arithmetic for matmul and convolution: torch would use TF32 for convolutions.
 
     The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises an error if old and
     new contradict each other (https://github.com/pytorch/pytorch/issues/166387).
@@ -146,7 +146,7 @@ def _set_precision(precision: str) -> None:
 
 
 def search_algorithms(search: bool = True) -> None:
-    """Turn cuDNN's search for the fastest algorithms on, from the next call, or off.
+    """Turn cuDNN's search for the fastest algorithms on or off.
 
     It times every algorithm once, so on an idle GPU the first ones seem slow.
     """
@@ -165,7 +165,7 @@ def has_kernels(device: Device, precision: str) -> bool:
 
 
 def ask_first(kernel: str) -> None:
-    """Set one of `KERNELS` as torch's first choice for attention; empty restores torch's order.
+    """Set torch's first choice for attention; empty restores torch's order.
 
     The others remain for shapes that this kernel cannot compute.
     """

@@ -1,4 +1,4 @@
-"""The engine: one repeat of a case, from an empty process to a record with a verdict."""
+"""The engine: one repeat of a case, from an empty process to a record."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Restarts:
         self._taken += steps
 
     def last_loss(self, result: torch.Tensor) -> tuple[float, int]:
-        """Return the last loss of the longest row of steps, and the row's length; the latest of equals."""
+        """Return the last loss of the longest row of steps, and the row's length."""
         return self._ended or (float(result.float().mean()), self._taken)
 
 
@@ -74,7 +74,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Draft:
-    """A record in the making: stages add their parts, and a failure keeps the earlier ones."""
+    """A record in the making, which keeps the parts of stages before a failure."""
 
     layout: str | None = None
     layout_trials_s: dict[str, float] | None = None
@@ -243,7 +243,7 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
 
 
 def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float | None:
-    """Check the first step, and time its transfers; return the loss of a training.
+    """Check the first step, and time its transfers; return a training's loss.
 
     The result is freed, so that timed steps need no more memory than one. In eager mode this step is counted; in
     other modes `counts` are those of an eager step.
@@ -286,7 +286,7 @@ def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
 
 
 def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:
-    """Return the group's part of the record; the share of communication is measured here, after the samples."""
+    """Return the group's part of the record; measure its share of communication."""
     member.note(wall, stage.readings.memory(), stage.readings.of_own_gpu())
     apart = None
     if prepared.unexchanged and stage.world > 1:  # one alone does not exchange
@@ -308,7 +308,7 @@ def _scaling(stage: Stage) -> str:
 
 
 def _trained(stage: Stage, first_loss: float, ended: tuple[float, int]) -> Training:
-    """Return the losses of a training in steady state, as means over all ranks.
+    """Return a training's losses in steady state, as means over ranks.
 
     Raises:
         WrongError: the loss did not fall.

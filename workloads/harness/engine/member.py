@@ -48,13 +48,13 @@ class GroupMember(Protocol):
         """Return the mean over the members."""
 
     def slowest(self, seconds: float | None) -> float | None:
-        """Return the largest of the members' seconds; None on all if a member has none."""
+        """Return the largest of the members' seconds; None if a member has None."""
 
     def cpu_s(self) -> float:
-        """Return CPU seconds of all members, their children and the process that started them."""
+        """Return CPU seconds of all members, their children and their starter."""
 
     def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
-        """Keep this member's times, peaks and GPU readings; call it right after the samples."""
+        """Keep this member's times, peaks and GPU readings, right after the samples."""
 
     def group(self, scaling: str, apart: Apart | None) -> Group:
         """Return the group's part of the record."""
@@ -65,7 +65,7 @@ class GroupMember(Protocol):
         """Time steps with and without the exchange of gradients for about `cap_s` seconds."""
 
     def measure_alone(self, step: Step, block: int) -> None:
-        """Keep the mean time of this member's steps while the others wait, in turn."""
+        """Keep the mean time of this member's steps while the others wait."""
 
     def merge(self, readings: Readings) -> None:
         """Merge the members' readings of their GPUs into `readings`."""

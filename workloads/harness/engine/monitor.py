@@ -14,7 +14,7 @@ _STOP_S = 2.0  # a driver that hangs must not hang the measurement with it
 
 
 class Monitor:
-    """A thread that samples CPU, memory and GPU, and keeps at most 300 samples.
+    """A thread that samples CPU, memory and GPU, at most 300 times.
 
     A context manager, which never raises into the measurement.
 
@@ -75,7 +75,7 @@ class Monitor:
 
     @property
     def cost_share(self) -> float:
-        """Return the CPU seconds of sampling and of the GPU's reader, per second of the window."""
+        """Return the monitor's CPU seconds per second of the window."""
         asked_cpu_s = self._gpu.cpu_s if self._gpu else 0.0
         return (self._own_cpu_s + asked_cpu_s) / max(
             (self._ended_s or time.perf_counter()) - self._started_s, 1e-9
@@ -92,7 +92,7 @@ class Monitor:
         self._poked.set()
 
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """Return the samples as columns of equal length: `t_s` in seconds, `cpu_percent` of one core.
+        """Return the samples as equal columns: `t_s` in seconds, `cpu_percent` of one core.
 
         `host_…` columns are of the whole machine, in percent of all its CPUs. Columns that most samples have are
         kept; samples that lack one of them are left out.
@@ -143,7 +143,7 @@ class Monitor:
         return row
 
     def _keep(self, row: dict[str, float]) -> None:
-        """Add a sample; at the limit drop every second one except the newest, and sample half as often."""
+        """Add a sample; at the limit drop every second one, and sample half as often."""
         with self._lock:
             self._rows.append(row)
             if len(self._rows) >= MAX_SAMPLES:

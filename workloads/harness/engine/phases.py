@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Phases:
-    """Seconds by phase; an outer phase excludes its inner ones, so the sum never exceeds the wall.
+    """Seconds by phase; an outer phase excludes inner ones.
 
     Attributes:
         seconds: in the order of first entry.
@@ -24,7 +24,7 @@ class Phases:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Time a block as the phase `name`; entering a name again adds to it."""
+        """Time a block as the phase `name`, adding to earlier ones."""
         started = time.perf_counter()
         self._inner.append(0.0)
         try:
@@ -45,13 +45,13 @@ class Phases:
         return time.perf_counter() - self.origin_s
 
     def close(self) -> tuple[float, float]:
-        """Return the wall seconds so far, and the part that no phase accounts for."""
+        """Return the wall seconds so far, and those outside all phases."""
         wall = self.wall_s()
         return wall, wall - sum(self.seconds.values())
 
 
 def since_process_start_s(stat: Path = Path("/proc/self/stat")) -> float:
-    """Return this process's age in seconds, to a clock tick (10 ms); 0 without /proc."""
+    """Return this process's age in seconds, to 10 ms; 0 without /proc."""
     try:
         ticks = int(stat.read_text().rpartition(")")[2].split()[19])
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)

@@ -20,7 +20,7 @@ SILENT = "6"
 
 
 def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -> Profile:
-    """Return the `rows` slowest operators of `steps` steps: by device time, or by CPU time on a CPU."""
+    """Return the slowest operators of `steps` steps, by the device's time."""
     from torch.profiler import ProfilerActivity, profile
 
     on_cpu = device.is_host
@@ -52,7 +52,7 @@ def quiet() -> Iterator[None]:
 
 
 def busy_s(step: Step, device: Device, member: GroupMember | None = None) -> float | None:
-    """Return the seconds per step in which the device ran a kernel; a group's are its slowest member's.
+    """Return the seconds per step in which the device (of a group, the slowest) ran a kernel.
 
     None if the profiler saw no kernel, for example without permission to use CUPTI.
     """
@@ -92,7 +92,7 @@ def _operator(row: Any) -> Operator:
 
 
 def _covered_s(kernels: list[Any]) -> float:
-    """Return the seconds in which at least one kernel ran; kernels of several streams overlap."""
+    """Return the seconds in which at least one kernel ran."""
     covered = end = 0.0
     for start, stop in sorted((k.time_range.start, k.time_range.end) for k in kernels):
         covered += max(stop - max(start, end), 0.0)

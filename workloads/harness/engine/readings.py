@@ -48,7 +48,7 @@ class Readings:
         self.probes.update(values)
 
     def busy(self, found_s: float | None, why: str, step_s: float = 0.0) -> float | None:
-        """Note the share of a step in which the device computes, or why it is unknown; return `found_s`."""
+        """Note the busy share of a step, or why it is unknown; return `found_s`."""
         if found_s is None:
             self.missing["device_busy_s"] = why
         else:
@@ -61,7 +61,7 @@ class Readings:
 
     @contextmanager
     def window(self, phases: Phases) -> Iterator[None]:
-        """Read the counters before and after the samples, and the window on the monitor's clock."""
+        """Read the counters before and after the samples."""
         self.monitor.poke()
         with phases("probe"):
             canary_s = cpu.canary_s()
@@ -100,7 +100,7 @@ class Readings:
                 self.add(sm_clock_low_mhz=min(clocks_mhz), sm_clock_high_mhz=max(clocks_mhz))
 
     def of_own_gpu(self) -> dict[str, float]:
-        """Return this process's GPU readings in the window: mean power and clock, highest temperature."""
+        """Return this process's GPU readings in the window."""
         if self.device != "cuda":
             return {}
         own = {
@@ -116,7 +116,7 @@ class Readings:
         return own
 
     def limit_watch(self) -> Callable[[], bool]:
-        """Return a function: has power held the GPU's clock down for most of the time since now?"""
+        """Return a function: has power mostly held the GPU's clock down since now?"""
         before = self.gpu.counters()
 
         def is_at_limit() -> bool:
@@ -146,7 +146,7 @@ class Readings:
             self.environment["gpus"] = [_as_slice(card, opened) for card in self.environment["gpus"]]
 
     def _card_of_slice(self) -> str:
-        """Return the UUID of the watched slice's card, by which CUDA can name a slice; else empty."""
+        """Return the UUID of the watched slice's card, CUDA's possible name for the slice."""
         parts = [card.get("mig_slice") or {} for card in self.environment["gpus"]]
         return next((part.get("of", "") for part in parts), "")
 
@@ -198,7 +198,7 @@ class Readings:
         self.missing |= reading[1]
 
     def memory(self) -> Memory:
-        """Return this process's peaks of memory so far; on the device, also those of the samples."""
+        """Return this process's peaks of memory, on the device also those of the samples."""
         peak = memory.peak_rss_bytes()
         if not self._is_cuda_open():
             return Memory(peak_rss_bytes=peak)
@@ -217,7 +217,7 @@ class Readings:
         )
 
     def _total_bytes(self, most_reserved: int) -> int | None:
-        """Return this process's peak on the device by the driver; None, with a reason in `missing`, if unknown.
+        """Return this process's peak on the device by the driver, or note why it is unknown.
 
         The driver reports the present number: segments that the allocator gave back since its peak are added.
         """
@@ -235,7 +235,7 @@ class Readings:
 
     @contextmanager
     def _own_peaks(self) -> Iterator[None]:
-        """Keep the device's peaks inside separate: layout trials and searches need more than a step."""
+        """Keep the device's peaks inside separate from those of trials and searches."""
         if not self._is_cuda_open():
             yield
             return
@@ -264,7 +264,7 @@ def _properties(index: int) -> Any:
 
 
 def _as_slice(card: dict[str, Any], opened: Any) -> dict[str, Any]:
-    """Mark a description as a MIG slice if CUDA's name says so and NVML did not."""
+    """Mark a description as a MIG slice if only CUDA's name shows it."""
     _, is_slice, profile = str(getattr(opened, "name", "")).partition(" MIG ")
     if not is_slice or card.get("mig_slice"):
         return card

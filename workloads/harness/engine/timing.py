@@ -48,7 +48,7 @@ def time_step(
     between: Callable[[int, Any], None] = lambda steps, result: None,
     swings: Callable[[], bool] = never,
 ) -> Timed:
-    """Warm up until steady, then sample until precise; `window` is entered around the samples only.
+    """Warm up until steady, then sample inside `window` until precise.
 
     `between` is called before each block, untimed, with its number of steps and the last result. `swings` says
     whether the device has been at its power limit since the warm-up began.

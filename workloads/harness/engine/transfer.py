@@ -1,4 +1,4 @@
-"""Time the transfer of a step's inputs to the device and of its result back, pageable and pinned.
+"""Time the transfer of inputs and result, pageable and pinned.
 
 Buffers are reused: neither host nor device holds a tensor twice.
 """
@@ -28,7 +28,7 @@ def size_bytes(tensors: Sequence[torch.Tensor]) -> int:
 
 
 def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: torch.Tensor) -> Transfer:
-    """Measure median seconds of moving `inputs` there and `result` back; zeros if the device is the host."""
+    """Measure median seconds of moving `inputs` there and `result` back."""
     if device.is_host:
         return Transfer()
     import torch
@@ -56,14 +56,14 @@ def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: tor
 
 
 def fetch(result: torch.Tensor) -> None:
-    """Copy a result to the host in parts: the host can have less memory than the device."""
+    """Copy a result to the host in parts, for hosts with less memory."""
     parts = size_bytes([result]) // PIECE_BYTES
     for part in result.chunk(parts) if parts > 1 else (result,):
         part.cpu()
 
 
 def _seconds(device: Device, sizes: Sequence[int], move: Move) -> float:
-    """Return the median seconds of moving tensors of these sizes; only a part of very large ones is moved."""
+    """Return the median seconds of moving tensors of these sizes, or part of large ones."""
     import torch
 
     moved = list(_pieces(sizes))

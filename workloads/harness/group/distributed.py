@@ -83,12 +83,12 @@ class RankProcess:
         return statistics.fmean(self.gather(value))
 
     def slowest(self, seconds: float | None) -> float | None:
-        """Return the largest of the ranks' seconds; None on all if a rank has none."""
+        """Return the largest of the ranks' seconds; None if a rank has None."""
         found_s = slowest([math.inf if seconds is None else seconds])[0]
         return found_s if math.isfinite(found_s) else None
 
     def cpu_s(self) -> float:
-        """Return CPU seconds of all ranks, their children and the process that started them."""
+        """Return CPU seconds of all ranks, their children and their starter."""
         seconds = own_cpu_s()
         with suppress(ImportError):
             import psutil
@@ -100,7 +100,7 @@ class RankProcess:
         return seconds
 
     def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
-        """Keep this rank's times, peaks and GPU readings; call it right after the samples."""
+        """Keep this rank's times, peaks and GPU readings, right after the samples."""
         own_s = self._own_s[-(timing.timed_steps // timing.block) :]
         self._noted = Rank(
             self.rank,
@@ -123,7 +123,7 @@ class RankProcess:
     def measure_apart(
         self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
     ) -> Apart:
-        """Time blocks of `block` steps with and without exchange in turn, for about `cap_s` seconds."""
+        """Time blocks of `block` steps with and without exchange, for about `cap_s` seconds."""
         clock = self.device.clock
         own_s: list[float] = []
 
@@ -144,7 +144,7 @@ class RankProcess:
         return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
 
     def measure_alone(self, step: Step, block: int) -> None:
-        """Keep the mean time of this rank's steps while others wait, for `ALONE_S` seconds after a first block."""
+        """Keep the mean time of this rank's steps while others wait, for `ALONE_S` seconds."""
         for turn in range(self.world):
             self.gather(None)
             if turn != self.rank:
@@ -160,7 +160,7 @@ class RankProcess:
         self.gather(None)
 
     def merge(self, readings: Readings) -> None:
-        """Merge the ranks' GPU readings: all GPUs, the sum of energy, the worst of the rest.
+        """Merge the ranks' GPU readings: the sum of energy, the worst of the rest.
 
         A reading that one rank lacks is missing for the group, for that rank's reason.
         """
@@ -203,7 +203,7 @@ class RankProcess:
 
 
 class GroupClock:
-    """A clock that times a block on every rank and returns the slowest one's times to all."""
+    """A clock that gives all ranks the slowest one's times."""
 
     def __init__(self, inner: Clock, own_s: list[float]) -> None:
         self._inner, self._own_s = inner, own_s
@@ -218,7 +218,7 @@ class GroupClock:
         return float(first_s)
 
     def time(self, step: Step, count: int) -> Reading:
-        """Wait for all ranks, run `step` `count` times on each, and wait for the devices."""
+        """Run `step` `count` times on each rank, with waits before and after."""
 
         def counted() -> Any:
             result = step()
@@ -233,7 +233,7 @@ class GroupClock:
         return Reading(wall_s, None if reading.device_s is None else device_s, straggle_s, reading.result)
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the slowest rank's seconds per step without its host's gaps; None if any rank has None.
+        """Return the slowest rank's seconds per step without its host's gaps.
 
         All devices are held back at once, so a rank waits for another at most by the difference of their starts.
         """
@@ -244,7 +244,7 @@ class GroupClock:
 
 
 def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
-    """Wrap the model as this rank's replica, with gradients averaged over the ranks (DDP)."""
+    """Wrap the model as this rank's replica, with averaged gradients (DDP)."""
     from torch.nn.parallel import DistributedDataParallel
 
     on_gpu = [env.device] if env.device.type == "cuda" else None
@@ -277,7 +277,7 @@ def gathered(value: Any) -> list[Any]:
 
 
 def slowest(values: list[float]) -> list[float]:
-    """Return the largest of all ranks' values, for each. All ranks wait for each other here."""
+    """Return the largest of all ranks' values, for each; synchronise the ranks."""
     import torch
     import torch.distributed as dist
 
@@ -287,7 +287,7 @@ def slowest(values: list[float]) -> list[float]:
 
 
 def mean_over_ranks(values: torch.Tensor) -> torch.Tensor:
-    """Return the mean of all ranks' tensors of one shape: float64, on the CPU."""
+    """Return the mean of all ranks' tensors: float64, on the CPU."""
     import torch.distributed as dist
 
     sums = values.detach().cpu().double()

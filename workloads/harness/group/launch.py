@@ -1,4 +1,4 @@
-"""Start the ranks of a group; if they fail, the record names the rank.
+"""Start the ranks of a group; the record names one that fails.
 
 The starting process only holds the box and does not measure.
 """
@@ -71,7 +71,7 @@ def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
 
 
 def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO[str]) -> int:
-    """Measure as one rank of several; return the exit code: 0 if all ended together.
+    """Measure as one rank of several; return 0 if all ended together.
 
     The first rank's record is the group's; it goes to `lead` if that started the ranks.
     """
@@ -122,7 +122,7 @@ def _check_unbound(repeat: Repeat, member: Membership) -> None:
 
 @contextmanager
 def _limited(repeat: Repeat, out: IO[str]) -> Iterator[None]:
-    """End this process, which torchrun started, at its time limit, with a record; torchrun then ends the others."""
+    """End this process of torchrun at its time limit, with a record; torchrun ends the others."""
 
     def end() -> None:
         reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
@@ -167,7 +167,7 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
 
 
 def _unbind() -> None:
-    """Remove the variables that bind threads: all ranks' main threads would share one CPU."""
+    """Remove variables that would bind all ranks' main threads to one CPU."""
     if bound := binding():
         print(f"{_text(bound)} is left out: it would bind all ranks to one CPU", file=sys.stderr, flush=True)
     for name in bound:
@@ -179,7 +179,7 @@ def _text(variables: Mapping[str, str]) -> str:
 
 
 def processes_of(repeat: Repeat) -> int:
-    """Return the number of processes that measure a repeat: of its script, or of its size."""
+    """Return the number of processes that measure a repeat."""
     return repeat.script.processes if repeat.script else repeat.case.params["processes"]
 
 
@@ -239,7 +239,7 @@ def _visible_gpus() -> int | None:
 
 
 def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, int]:
-    """Run the ranks by torch's elastic launcher until all have ended or one failed; return failures' codes.
+    """Run the ranks by torch's elastic launcher, until one fails; return failures' codes.
 
     Raises:
         KeyboardInterrupt: this process was told to end, and the ranks have.
@@ -297,7 +297,7 @@ def _blamed(
     oom: bool,
     wall_s: float,
 ) -> Record:
-    """Make the record of a group that a rank ended, naming the rank most to blame."""
+    """Make the record of a group that failed, naming the rank most to blame."""
     world = processes_of(repeat)
     failed = {rank: record for rank, record in records.items() if codes.get(rank) == 1}
     if len(failed) == world and len({record.reasons for record in failed.values()}) == 1:
@@ -334,7 +334,7 @@ STDERR = 2
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """Pass on standard error of this process and its children; yield its last lines."""
+    """Pass on this process's and its children's standard error; yield its last lines."""
     own, (end, start) = os.dup(STDERR), os.pipe()
     os.dup2(start, STDERR)
     os.close(start)

@@ -1,4 +1,4 @@
-"""The network by which ranks on one machine meet: loopback, and the interface in Gloo's variable."""
+"""The network by which ranks meet: loopback, and the interface in Gloo's variable."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ GLOO = "GLOO_SOCKET_IFNAME"  # docs.pytorch.org/docs/stable/distributed.html, "C
 
 
 def no_meeting(device: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return why ranks could not meet here, and would wait for minutes; None if they can."""
+    """Return why ranks would wait in vain for each other here."""
     return _no_loopback() or (_no_interface(environ) if device == "cpu" else None)
 
 

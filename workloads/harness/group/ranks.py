@@ -1,4 +1,4 @@
-"""The ranks' progress, as their starter sees it: where each is, and how it ended.
+"""The ranks' progress, as their starter sees it.
 
 Do not import torch: the starter looks at the ranks even while they import it.
 """
@@ -20,7 +20,7 @@ _ended = False
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """This process is rank `rank` of `world`; `folder` is None if torchrun was started by the user."""
+    """This process is rank `rank` of `world`; `folder` is None under a user's torchrun."""
 
     rank: int
     world: int
@@ -52,7 +52,7 @@ class RankProgress:
 
 
 def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
-    """Read this process's rank as torch's elastic launcher (torchrun) set it; None without torchrun.
+    """Read this process's rank as torchrun set it; None without torchrun.
 
     Raises:
         WorkloadsError: the ranks are on several machines.

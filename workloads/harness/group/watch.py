@@ -1,4 +1,4 @@
-"""Watch the ranks of a group from outside, and name one that hangs: the others wait for it."""
+"""Watch the ranks of a group, and name one that hangs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE_S = 3.0  # in which torch's launcher ends the other ranks when one has die
 
 
 class Watch:
-    """A thread that watches the board, and ends all ranks when they cannot finish.
+    """A thread that ends all ranks when they cannot finish.
 
     Attributes:
         rows: every rank's last known progress.
@@ -71,7 +71,7 @@ class Watch:
                 return
 
     def _idle(self, worked: dict[int, float], since_s: float) -> bool:
-        """Return whether all have begun, and those that the others wait for do not work either."""
+        """Return whether all have begun, and those that others wait for do not work."""
         waited = laggards(self.rows)
         return all(row.pid for row in self.rows) and all(
             cpu_s(self.rows[rank].pid) - worked.get(self.rows[rank].pid, 0.0) < IDLE_SHARE * since_s
@@ -87,7 +87,7 @@ class Watch:
 
 
 def laggards(rows: Sequence[RankProgress]) -> list[int]:
-    """Return the ranks that others wait for: with fewest exchanges begun, then with fewest steps."""
+    """Return the ranks with fewest exchanges begun, then fewest steps."""
     going = [rank for rank, row in enumerate(rows) if not row.ended]
     for reached in ([row.exchanges for row in rows], [row.steps for row in rows]):
         least = min((reached[rank] for rank in going), default=0)
@@ -96,7 +96,7 @@ def laggards(rows: Sequence[RankProgress]) -> list[int]:
 
 
 def hung(rows: Sequence[RankProgress], for_s: float) -> str:
-    """Say that a group makes no progress, and name the ranks that hold it up if known."""
+    """Say that a group makes no progress, and which ranks hold it up."""
     waited, since = laggards(rows), f"made no progress for {for_s:.3g} s"
     if len(rows) == 1:
         return f"rank 0 of 1 {since}; it was last seen {place(rows[0])}"
@@ -124,7 +124,7 @@ def alive(pid: int) -> bool:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process so far; 0 if it is gone."""
+    """Return a process's CPU seconds; 0 if it is gone."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
 

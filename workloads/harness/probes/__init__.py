@@ -1,1 +1,1 @@
-"""Probes of a machine, one file each, with a null object that has the reason for missing readings."""
+"""Probes of a machine, one file each; null objects give reasons for missing readings."""

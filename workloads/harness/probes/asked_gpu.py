@@ -1,4 +1,4 @@
-"""Ask a GPU through NVML in another process: a driver can hang, or kill its caller.
+"""Ask a GPU through NVML in another process: a driver can hang or kill it.
 
 The process lives as long as the measurement and answers by lines of JSON on a socket, so that a reading costs the
 measuring process one line each way. It is not its child: a script that waits for all of its children, or kills
@@ -41,7 +41,7 @@ _LONGEST_READ = 1 << 16
 
 
 class AskedGpu(Gpu):
-    """A GPU behind another process. After a late answer, it and all later ones are missing.
+    """A GPU behind another process; answers after a late one are missing.
 
     Attributes:
         is_lost: the driver hung or killed the process that asked it.
@@ -196,7 +196,7 @@ def _started(uuid: str) -> socket.socket:
 
 
 def serve() -> None:
-    """Answer questions about the command line's GPU in a child process, whose end is the last answer.
+    """Answer questions about the command line's GPU in a child process.
 
     The child is killed when the measuring process ends or shuts the socket down.
     """
@@ -216,7 +216,7 @@ def serve() -> None:
 
 
 def _wait(measuring: int, asker: int) -> None:
-    """Wait for the end of the asker, of the measuring process, or of its side of the socket."""
+    """Wait for the end of the asker, the measuring process or its socket."""
     poll, limit_ms = select.poll(), None
     poll.register(sys.stdout, 0)  # which reports that the other end is gone
     for pid in (measuring, asker):

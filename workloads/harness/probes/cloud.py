@@ -1,4 +1,4 @@
-"""This machine's place in a cloud and its purchase, by EC2's metadata; elsewhere, a reason."""
+"""This machine's place in a cloud and its purchase, by EC2's metadata."""
 
 import urllib.request
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy
 
 
 def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Ask EC2 about this machine by IMDSv2; return facts, and why others are missing. Never raises.
+    """Ask EC2 about this machine by IMDSv2; return facts, and why others are missing.
 
     `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words. Asks
     only if the firmware names EC2 or the environment another address, so that other machines do not wait.

@@ -1,4 +1,4 @@
-"""The identity of the measured code: commit, uncommitted changes, and a hash of its files."""
+"""The identity of the measured code: commit, changes, and a hash of its files."""
 
 import hashlib
 import os
@@ -27,7 +27,7 @@ def code_facts(folder: Path = CODE, environ: Mapping[str, str] = os.environ) -> 
 
 
 def code_hash(folder: Path = CODE) -> str | None:
-    """Return 12 hex digits of a hash over a folder's Python files and their names; None without any."""
+    """Return 12 hex digits of a hash over a folder's Python files and names."""
     total = hashlib.sha256()
     files = sorted(folder.rglob("*.py"))
     for path in files:
@@ -39,7 +39,7 @@ def code_hash(folder: Path = CODE) -> str | None:
 
 
 def has_changes(folder: Path) -> bool:
-    """Return whether a folder's files differ from its commit; False if git does not answer."""
+    """Return whether a folder's files differ from its commit; False if unknown."""
     command = ["git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "--", "."]
     try:
         done = subprocess.run(command, capture_output=True, timeout=GIT_S, stdin=subprocess.DEVNULL)
@@ -49,7 +49,7 @@ def has_changes(folder: Path) -> bool:
 
 
 def git_commit(start: Path = Path(__file__), environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the code's commit: `GRIDBENCH_COMMIT`, as images set it, or that of the checkout of `start`."""
+    """Return `GRIDBENCH_COMMIT`, as images set it, or the commit of `start`'s checkout."""
     if commit := environ.get("GRIDBENCH_COMMIT"):
         return commit
     for folder in start.absolute().parents:

@@ -71,7 +71,7 @@ def counters(root: Path = ROOT, own_s: Callable[[], float] = own_cpu_s) -> CpuCo
 
 
 def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], dict[str, str]]:
-    """Return readings of the window between two counters, and why the absent ones are absent.
+    """Return readings of the window between two counters, and reasons for absent ones.
 
     Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, used by others than
     our process and its children, and `foreign_cores`, the same in cores; `idle_cpus`; `cgroup_throttled_s` and
@@ -99,7 +99,7 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 
 
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Time a fixed loop of plain arithmetic: seconds, best of at least 100 pieces of about 0.25 ms.
+    """Time a fixed loop of plain arithmetic: seconds of the best piece.
 
     The best piece was not interrupted, so it shows the clock speed and not the scheduler. Right after matrix
     products the first tens of milliseconds can be a third slower; fewer pieces would show a change that no sample
@@ -124,7 +124,7 @@ def python_steps_per_s(canary_s: float) -> float:
 
 
 def canary_drift(before_s: float, after_s: float) -> float:
-    """Return by which share the CPU ran slower after than before; negative if faster."""
+    """Return by what share the CPU became slower; negative if faster."""
     return after_s / before_s - 1 if before_s > 0 else 0.0
 
 
@@ -141,7 +141,7 @@ BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
 def affinity() -> frozenset[int]:
-    """Return the logical CPUs that this process can run on, of all its threads."""
+    """Return the logical CPUs that this process's threads can run on."""
     return _AT_START if "torch" in sys.modules and binding() else _affinity_now()
 
 
@@ -151,14 +151,14 @@ def binding(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def numa_nodes(root: Path = ROOT, cpus: Collection[int] | None = None) -> list[int]:
-    """Return the memory nodes of our CPUs, sorted; empty if the kernel knows no nodes."""
+    """Return our CPUs' memory nodes, sorted; empty if unknown."""
     folder, own = root / "sys/devices/system", sorted(affinity() if cpus is None else cpus)
     nodes = {link.name.removeprefix("node") for cpu in own for link in folder.glob(f"cpu/cpu{cpu}/node*")}
     return sorted(int(node) for node in nodes if node.isdigit())
 
 
 def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
-    """Return the default number of threads: physical cores in our affinity and quota, at least 1.
+    """Return the default number of threads: physical cores in affinity and quota.
 
     A quota of 2.5 CPUs gives 2 threads: a third would be throttled.
     """
@@ -168,7 +168,7 @@ def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
 
 
 def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
-    """Count the physical cores of the logical CPUs `cpus`, or these if cores are unreadable."""
+    """Count the physical cores of `cpus`, or these if cores are unreadable."""
     folder = root / "sys/devices/system/cpu"
     siblings = [read_text(folder / f"cpu{cpu}/topology/thread_siblings_list")[0].strip() for cpu in cpus]
     if all(siblings):
@@ -181,7 +181,7 @@ def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
 
 
 def quota_cpus(root: Path = ROOT) -> float | None:
-    """Return our cgroup's CPU seconds per second, the least on its path; None without a limit."""
+    """Return our cgroup's CPU seconds per second, the least on its path."""
     limits = []
     for folder in cgroup_folders("cpu", root):
         quota, _, period = read_text(folder / "cpu.max")[0].partition(" ")
@@ -193,7 +193,7 @@ def quota_cpus(root: Path = ROOT) -> float | None:
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
-    """Return the folders of our cgroup and its ancestors, own first, in cgroup v2 and v1.
+    """Return the folders of our cgroup and its ancestors, in v2 and v1.
 
     A container without a cgroup namespace sees its host's path but its own group at the mount, so missing parts of
     the path are left out.
@@ -223,7 +223,7 @@ def cpuinfo(root: Path = ROOT) -> list[dict[str, str]]:
 
 
 def read_text(path: Path) -> tuple[str, str]:
-    """Return a kernel's file's text and "", or "" and the reason why it is unreadable. Never raises."""
+    """Return a kernel file's text, or "" and the reason. Never raises."""
     try:
         return path.read_text(errors="replace"), ""
     except (OSError, ValueError) as error:
@@ -279,7 +279,7 @@ def _pressure(root: Path) -> tuple[dict[str, float], str]:
 
 
 def _throttling(root: Path) -> tuple[dict[str, float], str]:
-    """Sum over our cgroup and its ancestors, because a limit anywhere on the path holds us back."""
+    """Sum over our cgroup and its ancestors, any of which can limit us."""
     stats = [keyed(read_text(folder / "cpu.stat")[0]) for folder in cgroup_folders("cpu", root)]
     stats = [stat for stat in stats if "nr_throttled" in stat]
     if not stats:

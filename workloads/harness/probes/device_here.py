@@ -1,4 +1,4 @@
-"""Ask the NVIDIA driver by a child process, because it can hang or kill its caller."""
+"""Ask the NVIDIA driver by a child process: it can hang or kill its caller."""
 
 import subprocess
 import sys
@@ -67,7 +67,7 @@ def is_not_ready(error: str) -> bool:
 
 
 def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:
-    """Return the last line that a Python program prints, which asks the driver; empty if it failed.
+    """Return the last line printed by a Python program that asks the driver.
 
     A hanging driver can put its caller into a state that no signal ends, so there is no wait for it.
 

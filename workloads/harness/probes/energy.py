@@ -1,4 +1,4 @@
-"""Joules over a window by the counters of CPU packages and GPU; never an estimate.
+"""Joules over a window by counters of CPU packages and GPU, never estimates.
 
 A counter that is absent, readable only for root or too coarse for the window gives a reason instead of a number.
 """
@@ -103,7 +103,7 @@ def _gpu_j(before: GpuCounters, after: GpuCounters) -> tuple[float | None, str]:
 
 
 def _packages(root: Path) -> tuple[dict[str, int], dict[str, int], str]:
-    """Return counters and ranges of every package, or the reason why one is unreadable: a part would mislead.
+    """Return all packages' counters and ranges, or why one is unreadable.
 
     The zone psys includes the packages, and intel-rapl-mmio repeats them, so both are left out.
     """

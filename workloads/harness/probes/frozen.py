@@ -14,7 +14,7 @@ PACKAGES = ("torch", "numpy", "psutil", "nvidia-ml-py")  # all that a measuring 
 
 
 def reference_id(code: Path = CODE) -> str | None:
-    """Return the id of the frozen environment that this process runs in, if any.
+    """Return the id of this process's frozen environment, if any.
 
     It is computed from the files: a changed environment is another reference.
     """
@@ -22,7 +22,7 @@ def reference_id(code: Path = CODE) -> str | None:
 
 
 def content_id(code: Path, installed: Mapping[str, str]) -> str:
-    """Return 12 hex digits of a hash over a package `workloads` and the versions that it runs with."""
+    """Return 12 hex digits of a hash over a package `workloads` and its versions."""
     digest = hashlib.sha256(json.dumps(dict(installed), sort_keys=True).encode())
     for path in sorted(code.rglob("*")):
         if path.is_file() and path.name != MARK and "__pycache__" not in path.parts:
@@ -33,7 +33,7 @@ def content_id(code: Path, installed: Mapping[str, str]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of `PACKAGES`; empty if a package is not installed."""
+    """Return the versions of Python and `PACKAGES`; empty if one is missing."""
     found = {"python": platform.python_version()} | dict.fromkeys(PACKAGES, "")
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):

@@ -49,7 +49,7 @@ _TRUSTED_GROWTH = 1.1  # a counter of seconds that outruns the clock by more is 
 
 @dataclass(frozen=True, slots=True)
 class GpuCounters:
-    """Cumulative counters at one instant: seconds throttled for power and for heat, and joules.
+    """Cumulative counters: seconds throttled for power and for heat, and joules.
 
     Attributes:
         at_s: the host's monotonic clock, seconds.
@@ -63,7 +63,7 @@ class GpuCounters:
 
 
 class Gpu:
-    """One GPU as a table of questions by name; others are missing for `reason`.
+    """One GPU as a table of questions by name.
 
     Attributes:
         own_pid: the measuring process; others on the GPU are foreign.
@@ -82,7 +82,7 @@ class Gpu:
         self.own_pid = os.getpid()
 
     def read(self) -> Readings:
-        """Return present readings by the names in `READINGS`, and why the absent ones are absent.
+        """Return readings by the names in `READINGS`, and reasons for absent ones.
 
         `gpu_throttled` is 1 while the clock is held down for power or heat, else 0.
         """
@@ -106,13 +106,13 @@ class Gpu:
         return self._numbers(("gpu_own_memory_bytes",))
 
     def health(self) -> Readings:
-        """Return the card's faults and links by the names in `HEALTH`, and its XID errors by code."""
+        """Return faults and links by the names in `HEALTH`, and XID errors by code."""
         values, missing = self._numbers(HEALTH)
         codes = self._ask(("xids",))[0].get("xids", {}) if values.get("gpu_xid_errors") else {}
         return values | {f"{XID}{code}": float(count) for code, count in codes.items()}, missing
 
     def describe(self) -> dict[str, Any]:
-        """Describe the GPU by the names in `FACTS`: JSON-able, None for what `missing` explains."""
+        """Describe the GPU by the names in `FACTS`, as JSON-able values."""
         facts, missing = self._ask(FACTS)
         return dict.fromkeys(FACTS) | facts | {"missing": missing}
 
@@ -152,7 +152,7 @@ class NoGpu(Gpu):
 
 
 class NvmlGpu(Gpu):
-    """A GPU or a MIG slice of one, asked through NVML (`nvml`: pynvml or a stand-in)."""
+    """A GPU or a MIG slice, asked through NVML (`nvml`: pynvml or a stand-in)."""
 
     def __init__(self, nvml: Any, handle: Any, uuid: str) -> None:
         gpu, card = handle, whole_card(nvml, handle)
@@ -198,7 +198,7 @@ class NvmlGpu(Gpu):
 
 
 def open_gpu(uuid: str | None, nvml: Any = None) -> Gpu:
-    """Open the GPU of this UUID, with or without its prefix GPU- or MIG-; else return a `NoGpu`."""
+    """Open the GPU of this UUID, with or without prefix; else return a `NoGpu`."""
     if not uuid:
         return NoGpu("no GPU was requested")
     try:
@@ -251,7 +251,7 @@ def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float]
 
 
 def slowed_by(reasons: Sequence[float]) -> Readings:
-    """Return the shares of samples in which each cause in `SLOWED_BY` held the clock down."""
+    """Return the share of samples slowed by each cause in `SLOWED_BY`."""
     if not reasons:
         return {}, dict.fromkeys(SLOWED_BY, "the clock's event reasons were not sampled within the window")
     return {
@@ -261,7 +261,7 @@ def slowed_by(reasons: Sequence[float]) -> Readings:
 
 
 def clock_drift(clocks_mhz: Sequence[float]) -> Readings:
-    """Return `sm_clock_drift`: how much higher the clock was in its second half, as a share."""
+    """Return `sm_clock_drift`: the rise of the clock in its second half, as a share."""
     half = len(clocks_mhz) // 2
     if half < _FEWEST_CLOCKS:
         return {}, {"sm_clock_drift": f"{len(clocks_mhz)} samples of the clock are too few for two halves"}
@@ -299,7 +299,7 @@ def foreign_load(
 
 
 def _window(gpu: Gpu, samples: int, pause: Callable[[], None]) -> list[Mapping[str, float]]:
-    """Return `samples` readings, or the last few as soon as they are an idle card's."""
+    """Return `samples` readings, or the last few of an idle card."""
     rows: list[Mapping[str, float]] = []
     while len(rows) < samples:
         pause()
@@ -318,7 +318,7 @@ def _is_idle(gpu: Gpu, rows: Sequence[Mapping[str, float]]) -> bool:
 
 
 def _process_of(pid: int, nvml: Any, gpu: Any) -> Any:
-    """Return NVML's entry for a process: that of its number, or the only one.
+    """Return NVML's entry for a process, or its only entry.
 
     A container numbers its processes anew, and NVML can list the host's numbers.
 
@@ -333,14 +333,14 @@ def _process_of(pid: int, nvml: Any, gpu: Any) -> Any:
 
 
 def _memory(nvml: Any, gpu: Any) -> Any:
-    """Return memory by version 2, without the driver's reserve; older drivers have only version 1."""
+    """Return memory without the driver's reserve (version 2), or with it from older drivers."""
     with suppress(Exception):
         return nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)
     return nvml.nvmlDeviceGetMemoryInfo(gpu)
 
 
 def _event_reasons(nvml: Any, gpu: Any) -> int:
-    """Return the reasons for a reduced clock, as bits; drivers before 535 use an older name."""
+    """Return the reasons for a reduced clock, as bits; older drivers use another name."""
     with suppress(Exception):
         return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu))
     return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu))

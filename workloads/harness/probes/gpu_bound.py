@@ -1,4 +1,4 @@
-"""A bound of a GPU's speed from its own figures, for cards that no catalogue has."""
+"""A bound of a GPU's speed by its own figures, without a catalogue."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ def shape_of(device: int = 0) -> GpuShape | None:
 
 
 def gpu_flops_bound(shape: GpuShape | None, clock_max_mhz: float | None, precision: str) -> float | None:
-    """Return an upper bound in FLOP/s at the GPU's highest clock; None if a part is unknown.
+    """Return an upper bound in FLOP/s at the GPU's highest clock.
 
     Generous on purpose; sparse products are not measured.
     """

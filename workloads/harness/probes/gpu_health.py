@@ -1,4 +1,4 @@
-"""A card's faults and links as numbers, read under load right after the samples.
+"""A card's faults and links, read under load right after the samples.
 
 XID errors are only in the kernel's log; NVML has the rest.
 """
@@ -53,7 +53,7 @@ _DEGRADED_BITS, _IS_DEGRADED, _IS_NOT_DEGRADED = (
 def health_questions(
     nvml: Any, gpu: Any, log: Path = KERNEL_LOG, root: Path = ROOT
 ) -> dict[str, Callable[[], Any]]:
-    """Return the questions behind `HEALTH`, each of which raises if it has no answer."""
+    """Return the questions behind `HEALTH`; each raises without an answer."""
 
     def ecc(counter: int) -> int:
         return int(nvml.nvmlDeviceGetTotalEccErrors(gpu, _UNCORRECTED, counter))
@@ -93,7 +93,7 @@ def health_questions(
 
 
 def xid_codes(bus_id: str | bytes, log: Path = KERNEL_LOG) -> Counter[int]:
-    """Count each XID error in the kernel's log for the card at this PCI address.
+    """Count XID errors in the kernel's log for the card at this PCI address.
 
     Raises:
         OSError: the log is unreadable, as for most containers and users.
@@ -143,7 +143,7 @@ def _is_degraded(mask: int) -> int:
 
 
 def _kernel_log(log: Path) -> bytes:
-    """Return the present log: /dev/kmsg gives one line a read, and would wait for the next one."""
+    """Return the present log; /dev/kmsg gives one line a read, then waits."""
     lines, size = [], 0
     handle = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
     try:

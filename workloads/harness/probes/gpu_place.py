@@ -1,4 +1,4 @@
-"""The GPU that computes, its place and its links to others, without starting CUDA."""
+"""The GPU that computes, its place and links, without starting CUDA."""
 
 import importlib
 import os
@@ -38,7 +38,7 @@ def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> s
 
 
 def cards_on_bus(root: Path = ROOT) -> list[str] | None:
-    """Return the PCI addresses of GPUs with NVIDIA's driver or none; None if Linux lists no devices.
+    """Return the PCI addresses of GPUs with NVIDIA's driver or none.
 
     A card with another driver, such as vfio-pci for a virtual machine, is not this machine's. A container sees all
     cards of its host here, also those that it cannot use.
@@ -56,7 +56,7 @@ def _is_card(place: Path) -> bool:
 
 
 def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:
-    """Return the memory node of the card's CPUs; None if Linux does not know it."""
+    """Return the memory node of the card's CPUs; None if unknown."""
     text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
     domain, _, rest = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, Linux 4
     node = read_text(root / f"sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node")[0].strip()
@@ -64,7 +64,7 @@ def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:
 
 
 def link_states(nvml: Any, gpu: Any) -> list[bool]:
-    """Return whether each NVLink of the card is up; raise NVML's error if the card has none."""
+    """Return whether each NVLink is up; raise NVML's error without any."""
     states = []
     for link in range(MOST_LINKS):
         try:
@@ -77,7 +77,7 @@ def link_states(nvml: Any, gpu: Any) -> list[bool]:
 
 
 def other_gpus(nvml: Any, gpu: Any) -> dict[str, int]:
-    """Count other visible cards by their distance over PCIe, from `internal` and `PIX` to `SYS`.
+    """Count other visible cards by PCIe distance, from `internal` and `PIX` to `SYS`.
 
     There are no UUIDs, so that machines of one kind have equal facts.
     """

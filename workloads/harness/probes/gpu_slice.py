@@ -1,4 +1,4 @@
-"""MIG: a card's slices, and the share of the card that one of them is."""
+"""MIG: a card's slices, and a slice's share of its card."""
 
 from contextlib import suppress
 from typing import Any
@@ -13,7 +13,7 @@ def whole_card(nvml: Any, gpu: Any) -> Any:
 
 
 def first_slice(nvml: Any, gpu: Any) -> Any:
-    """Return the first slice of a card in MIG mode, on which CUDA computes, or the card itself.
+    """Return a MIG card's first slice, on which CUDA computes, or the card itself.
 
     CUDA C++ Programming Guide, environment variables: only a single MIG instance is enumerated.
     """
@@ -24,7 +24,7 @@ def first_slice(nvml: Any, gpu: Any) -> Any:
 
 
 def mig_slice(nvml: Any, gpu: Any) -> dict[str, Any] | None:
-    """Return the share of its card that a slice is; None for a whole card.
+    """Return a slice's share of its card; None for a whole card.
 
     `compute_share` counts compute slices, of which a card has as many as it can have MIG devices; `memory_share`
     is of the card's reported bytes. `of` is the card's UUID.
@@ -52,7 +52,7 @@ def mig_slice(nvml: Any, gpu: Any) -> dict[str, Any] | None:
 
 
 def mig_profiles(nvml: Any, gpu: Any) -> list[str]:
-    """Return the profiles of all slices of a card; raise NVML's error if it has no MIG."""
+    """Return the profiles of a card's slices; raise NVML's error without MIG."""
     card = whole_card(nvml, gpu)
     if not nvml.nvmlDeviceGetMigMode(card)[0]:
         return []
@@ -70,7 +70,7 @@ def _is_slice(nvml: Any, gpu: Any) -> bool:
 
 
 def _profile(parts: Any) -> str:
-    """Return a slice's name in NVIDIA's form, such as `1g.10gb`, or `1c.3g.40gb` for a part of an instance."""
+    """Return a slice's name in NVIDIA's form: `1g.10gb`, or `1c.3g.40gb` for a part."""
     compute, whole = int(parts.computeInstanceSliceCount), int(parts.gpuInstanceSliceCount)
     part = f"{compute}c." if compute != whole else ""
     return f"{part}{whole}g.{round(parts.memorySizeMB / 1024)}gb"

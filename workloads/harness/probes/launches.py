@@ -8,7 +8,7 @@ PIECES, LAUNCHES = 20, 200  # a piece takes 0.2 to 3 ms; the queue of a GPU hold
 
 
 def launches_per_s(device: str, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the tiny torch operations per second that the host hands to `device` (`cpu` or `cuda`).
+    """Return the tiny operations per second that the host hands to `device`.
 
     The best of 20 pieces of a fixed loop, the least interrupted; at most 0.1 s in total. A piece begins with an
     empty queue and ends when the last operation is queued, on a CPU when it is done.

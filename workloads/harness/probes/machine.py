@@ -1,4 +1,4 @@
-"""The identity of a machine: its fingerprint, the hash of that, and a bound of its CPU's speed."""
+"""A machine's fingerprint, its hash, and a bound of its CPU's speed."""
 
 import hashlib
 import importlib.metadata
@@ -59,7 +59,7 @@ _AMX = 2048.0
 
 
 def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Describe the machine and its software: JSON-able, None for what is unreadable. Never raises.
+    """Describe the machine and its software, as JSON-able values. Never raises.
 
     Args:
         gpus: descriptions by `Gpu.describe`.
@@ -102,7 +102,7 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
 
 
 def environment_id(facts: Mapping[str, Any]) -> str:
-    """Return 12 hex digits of a hash over hardware, driver and stack: equal ids can share a history.
+    """Return 12 hex digits of a hash over hardware, driver and stack.
 
     Memory counts in whole GiB and Python by its minor version, because kernels and patches move the rest.
     """
@@ -127,7 +127,7 @@ def _hash(parts: Mapping[str, Any]) -> str:
 
 
 def peak_flops_bound(facts: Mapping[str, Any], threads: int, precision: str) -> float | None:
-    """Return the CPU's upper bound in FLOP/s with `threads`; None for an unknown instruction set.
+    """Return the CPU's upper bound in FLOP/s with `threads`.
 
     Generous, because it serves only to call a rate impossible. tf32 counts like bf16, because oneDNN can compute
     it so; half precisions without own instructions get twice fp32's rate.

@@ -1,4 +1,4 @@
-"""Host memory: our peak, the bytes left to us, and kills for lack of memory."""
+"""Host memory: our peak, the bytes left to us, and out-of-memory kills."""
 
 import re
 import resource
@@ -27,7 +27,7 @@ def peak_rss_bytes(root: Path = ROOT) -> int:
 
 
 def resident_bytes() -> int | None:
-    """Return this process's resident memory now, in bytes; None if psutil does not know it."""
+    """Return this process's resident memory in bytes; None if unknown."""
     try:
         import psutil
 
@@ -37,7 +37,7 @@ def resident_bytes() -> int | None:
 
 
 def host_available_bytes() -> int | None:
-    """Return the bytes that the machine can give without swapping; None if psutil does not know it."""
+    """Return the bytes that the machine can give without swapping; None if unknown."""
     try:
         import psutil
 
@@ -47,7 +47,7 @@ def host_available_bytes() -> int | None:
 
 
 def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes) -> int | None:
-    """Return the bytes that we can still get: the least left by the machine and each of our cgroups.
+    """Return the bytes that the machine and our cgroups still leave us.
 
     File pages that a cgroup could drop at once (inactive_file) count as free. None if nothing is readable.
     """
@@ -57,7 +57,7 @@ def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_ava
 
 
 def total_bytes(root: Path = ROOT) -> int | None:
-    """Return the bytes that we could ever get: the least of the machine's and each cgroup's."""
+    """Return the bytes that the machine and our cgroups allow us."""
     limits = [machine_bytes(root), *(allowed for allowed, _ in _cgroups_bytes(root))]
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -108,7 +108,7 @@ def readings(
 
 
 def _cgroups_bytes(root: Path) -> Iterator[tuple[int, int]]:
-    """Return the limit and the use of every limited cgroup on our path, in bytes.
+    """Return limit and use of every limited cgroup on our path, in bytes.
 
     memory.high limits too, by slowing to a crawl.
     """

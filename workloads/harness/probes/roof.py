@@ -1,4 +1,4 @@
-"""The last measured roof of this box, cached by box, stack and threads, and read into each record."""
+"""The last measured roof of this box, cached and read into each record."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def facts_here(device: str) -> Mapping[str, Any]:
 
 
 def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:
-    """Return the file of a box's roof, one per stack, card, number of threads and setting."""
+    """Return a roof's file, by box, stack, card, threads and setting."""
     cards = [card.get("uuid") for card in facts.get("gpus") or ()]
     box = [machine.environment_id(facts), facts.get("hostname"), cards, facts.get("variables")]
     name = hashlib.sha256(json.dumps([*box, device, threads], sort_keys=True).encode()).hexdigest()[:16]
@@ -39,7 +39,7 @@ def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:
 
 
 def kept_roof(path: Path) -> dict[str, Any]:
-    """Return the content of a file; empty parts if it is not a roof's, or unreadable."""
+    """Return a file's content; empty parts if malformed or unreadable."""
     kept: Any = None
     with suppress(OSError, ValueError):
         kept = json.loads(path.read_text())

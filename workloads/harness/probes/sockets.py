@@ -1,4 +1,4 @@
-"""The sockets by which loader processes hand over batches: their path must not be too long."""
+"""Sockets of loader processes, whose path must not be too long."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ LISTEN_S = 60.0
 
 
 def sockets_fault(folder: str = "") -> str:
-    """Return why loader processes would hang here: a temporary folder's path that is too long; else empty."""
+    """Return why loader processes would hang here: a long temporary path."""
     folder = folder or tempfile.gettempdir()
     size = len(os.fsencode(folder))
     if size <= MOST_BYTES or _can_listen(folder):

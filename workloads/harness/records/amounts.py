@@ -7,16 +7,16 @@ MOST_WORK = 1e30  # FLOPs, bytes or units of a step: above what all machines do 
 
 
 def is_duration(seconds: float) -> bool:
-    """Return whether a step can take this time: finite, above zero and of a human scale."""
+    """Return whether a step can take this time."""
     return SHORTEST_S <= seconds <= LONGEST_S  # NaN is neither
 
 
 def is_amount(work: float | None) -> bool:
-    """Return whether a step can do this much work: 0 or more, and less than any machine could."""
+    """Return whether a step can do this much work."""
     return work is None or work == 0 or 1 / MOST_WORK < work < MOST_WORK
 
 
 def least_flops(flops: float, conv_flops: float | None, precision: str) -> float:
-    """Return the FLOPs that a device cannot avoid; in fp32, some algorithms of convolution take fewer."""
+    """Return the FLOPs that a device needs: fp32 convolutions can take fewer."""
     conv = min(conv_flops or 0.0, flops) if precision == "fp32" else 0.0
     return flops - conv + conv / WINOGRAD

@@ -110,7 +110,7 @@ def whole(name: str, value: object, least: int = 1) -> int:
 
 
 def smaller(case: Case) -> str:
-    """Suggest half of a size that does not fit, such as `; try batch=16`; empty if no size is smaller."""
+    """Suggest half of a size that does not fit, such as `; try batch=16`."""
     sizes = {name: value for name, value in case.size if name not in NOT_MEMORY and value > 1}
     name = "batch" if "batch" in sizes else next(iter(sizes), None)
     return f"; try {name}={sizes[name] // 2}" if name else ""

@@ -23,7 +23,7 @@ class StepEnergy:
 
 
 def energy_of(record: Record) -> StepEnergy | None:
-    """Return the energy of a record's steps; None without a counter's reading or a timed step."""
+    """Return the energy of a record's steps, if a counter was read."""
     if record.energy_j is None or record.wall is None or not record.wall.samples_s:
         return None
     probes = record.probes

@@ -1,4 +1,4 @@
-"""The base class of errors: each message says what happened and what would be right."""
+"""Base classes of errors, whose messages say what would be right."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ MOST_HINTS = 6
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Suggest the known names nearest to an unknown one, or those that contain it, or list all."""
+    """Suggest known names near to an unknown one, or list all."""
     names = [*known]
     near = get_close_matches(name, names, n=1) or [known for known in names if name and name in known]
     return (

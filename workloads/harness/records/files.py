@@ -13,7 +13,7 @@ from workloads.harness.records.text import profile_table
 
 
 def record_path(record: Record | Repeat) -> Path:
-    """Return the path of a repeat's record below `records/`: the cell's id as folders, the repeat as file.
+    """Return a repeat's path below `records/`: the cell's id as folders.
 
     Raises:
         WorkloadsError: the id, perhaps from another box, would lead elsewhere.
@@ -39,7 +39,7 @@ def path_inside(folder: Path, key: str) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a missing folder, to find out early whether records can be written there.
+    """Make a missing folder early, to see that it can be written.
 
     Raises:
         WorkloadsError: it cannot be made.
@@ -103,7 +103,7 @@ def write_record(folder: Path, record: Record) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record | RecordError]:
-    """Yield each record of a file, a run or a folder, or an error for one that cannot be read.
+    """Yield each record of a file, run or folder, or its error.
 
     Raises:
         WorkloadsError: nothing is at that path.

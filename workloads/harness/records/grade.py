@@ -1,4 +1,4 @@
-"""The grade of a record: whether its number is used, and how wide it is."""
+"""The grade of a record: whether its number is used, and with what width."""
 
 import math
 import statistics
@@ -22,7 +22,7 @@ MOST_HELD_SHARE = 0.10  # of the samples' time, in which a container's quota hel
 
 
 def grade_of(record: Record) -> Grade:
-    """Return the grade of a record's verdict, or `refused` for a wide record that is out of bounds."""
+    """Return the grade of a record's verdict; `refused` if out of bounds."""
     grade = record.verdict.grade
     return Grade.REFUSED if grade is Grade.WIDE and not _within_bounds(record) else grade
 
@@ -33,7 +33,7 @@ def counts(record: Record) -> bool:
 
 
 def is_busy(record: Record) -> bool:
-    """Return whether other programs used the machine while a record that counts was measured.
+    """Return whether other programs ran while a record that counts was measured.
 
     Its number describes the loaded machine; repeats under the same load cannot show that.
     """
@@ -56,7 +56,7 @@ def is_restless(record: Record) -> bool:
 
 
 def held_share(probes: Mapping[str, float], timing: Timing | None) -> float:
-    """Return the share of the sampling window in which a container's CPU quota stopped its threads.
+    """Return the share of the window in which a CPU quota stopped the threads.
 
     It sums over CPUs, so it can exceed 1. The window is from the probes, else the samples' total time.
     """

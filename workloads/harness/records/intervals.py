@@ -1,4 +1,4 @@
-"""Statistics of samples and repeats, in plain Python so that they run on any box."""
+"""Statistics of samples and repeats, in plain Python."""
 
 import math
 import statistics
@@ -54,7 +54,7 @@ def median_interval(
 
 
 def inefficiency(samples: Sequence[float]) -> float:
-    """Return the number of successive samples, at least 1, that say as much of the median as an independent one.
+    """Return the number of samples that say as much of the median as an independent one.
 
     It is the integrated autocorrelation time of the signs about the median. Fewer than 10 samples do not show it.
     Source: P. Heidelberger and P. A. W. Lewis, Quantile estimation in dependent sequences, Operations Research 32,
@@ -69,7 +69,7 @@ def inefficiency(samples: Sequence[float]) -> float:
 
 
 def correlation_time(pairs: Iterable[float]) -> float:
-    """Return the integrated autocorrelation time of a series, at least 1: the factor on the variance of its mean.
+    """Return the integrated autocorrelation time: the factor on the mean's variance.
 
     Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3 (sums of
     pairs up to the first that is not positive).
@@ -82,7 +82,7 @@ def correlation_time(pairs: Iterable[float]) -> float:
 
 
 def pairs_of_lags(deviations: Sequence[float]) -> Iterator[float]:
-    """Yield autocorrelations of deviations from a centre, summed over two lags each, from 0 and 1 on."""
+    """Yield autocorrelations of deviations from a centre, two lags summed, from 0 and 1 on."""
     power = sum(map(mul, deviations, deviations)) or 1
     for lag in range(0, len(deviations) - 1, 2):
         both = (sum(map(mul, deviations, deviations[lag + more :])) for more in (0, 1))
@@ -102,7 +102,7 @@ def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interva
 
 
 def half_of_mean(values: Sequence[float], confidence: float = 0.95) -> float:
-    """Return half of the t-interval of the mean of two or more independent values.
+    """Return half of the t-interval of independent values' mean.
 
     Source: Student, The probable error of a mean, Biometrika 6, 1908.
     """
@@ -110,7 +110,7 @@ def half_of_mean(values: Sequence[float], confidence: float = 0.95) -> float:
 
 
 def outliers(samples: Sequence[float]) -> tuple[int, int]:
-    """Count Tukey's mild (beyond 1.5 IQR) and severe (beyond 3 IQR) outliers; none is ever dropped."""
+    """Count Tukey's mild (1.5 IQR) and severe (3 IQR) outliers; none is dropped."""
     if len(samples) < 4:
         return 0, 0
     q1, _, q3 = statistics.quantiles(samples, n=4, method="inclusive")
@@ -149,7 +149,7 @@ def t_quantile(p: float, df: float) -> float:
 
 
 def t_tail(t: float, df: float) -> float:
-    """Return the chance that Student's t exceeds t >= 0; exact far out, too."""
+    """Return the chance that Student's t exceeds t >= 0."""
     df = min(df, _NORMAL)
     return _beta_fraction(df / (df + t * t), df / 2, 0.5) / 2
 
@@ -192,7 +192,7 @@ def _exp(log: float) -> float:
 
 
 def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Return the geometric mean of repeats' medians with its t-interval; None below two repeats.
+    """Return the geometric mean of repeats' medians with its t-interval; None below two.
 
     The repeat is the unit of replication: intervals of one process's pooled samples are far too narrow.
     """
@@ -209,7 +209,7 @@ def ratio_interval(
     confidence: float = 0.95,
     added: Sequence[tuple[float, float]] = (),
 ) -> Interval | None:
-    """Return the ratio of geometric means, over / under, by Welch's t on the logs; None below two repeats a side.
+    """Return the ratio of geometric means by Welch's t on logs; None below two repeats a side.
 
     Source: B. L. Welch, The generalization of Student's problem, Biometrika 34, 1947; degrees of freedom by
     `errors_of`.
@@ -230,7 +230,7 @@ def ratio_p(
     factor: float = 1.0,
     added: Sequence[tuple[float, float]] = (),
 ) -> float | None:
-    """Return the p-value of a ratio other than 1, times `factor`; None below two repeats a side."""
+    """Return the p-value of a ratio other than 1, times `factor`; None as above."""
     if len(over) < 2 or len(under) < 2:
         return None
     centre, *errors = _welch(over, under, added)
@@ -238,14 +238,14 @@ def ratio_p(
 
 
 def two_sided_p(distance: float, error: float, df: float) -> float:
-    """Return the chance of a distance this far from 0, of a standard error with `df` degrees of freedom."""
+    """Return the chance of a distance this far from 0."""
     if not error > 0:
         return float(distance == 0)
     return 2 * t_tail(abs(distance) / error, df)
 
 
 def widest(errors: Sequence[tuple[float, float]], p: float) -> float:
-    """Return the largest product of t-quantile and error, each with its degrees of freedom.
+    """Return the largest product of t-quantile and error.
 
     A further part of an error can raise the degrees of freedom and lower the product; it must not narrow the
     interval.
@@ -254,14 +254,14 @@ def widest(errors: Sequence[tuple[float, float]], p: float) -> float:
 
 
 def likeliest(distance: float, errors: Sequence[tuple[float, float]]) -> float:
-    """Return the largest chance of a distance this far from 0, by each error with its degrees of freedom."""
+    """Return the largest chance of a distance this far from 0, by each error."""
     return max(two_sided_p(distance, error, df) for error, df in errors)
 
 
 def errors_of(
     own: Sequence[tuple[float, float]], added: Sequence[tuple[float, float]] = ()
 ) -> list[tuple[float, float]]:
-    """Return the standard error of a sum and its degrees of freedom, without and with the added variances.
+    """Return standard error and degrees of freedom of a sum, without and with `added`.
 
     Source: F. E. Satterthwaite, An approximate distribution of estimates of variance components, Biometrics
     Bulletin 2, 1946.
@@ -283,7 +283,7 @@ def _welch(
 
 
 def pooled_variance(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean of variances, weighted by their degrees of freedom, and the sum of these; 0 and 0 if it is 0.
+    """Return the mean of variances, weighted by degrees of freedom, and their sum; else (0, 0).
 
     Source: M. S. Bartlett, Properties of sufficiency and statistical tests, Proc. Royal Society A 160, 1937.
     """
@@ -293,12 +293,12 @@ def pooled_variance(parts: Iterable[tuple[float, float]]) -> tuple[float, float]
 
 
 def variances(groups: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
-    """Return the variance of each group of two values or more, with its degrees of freedom."""
+    """Return each group's variance with its degrees of freedom."""
     return [(variance(values), len(values) - 1.0) for values in groups if len(values) > 1]
 
 
 def variance(values: Sequence[float]) -> float:
-    """Return the sample variance of two or more floats, in two passes; `statistics.variance` takes 30 times as long.
+    """Return the sample variance, 30 times as fast as `statistics.variance`.
 
     Raises:
         ZeroDivisionError: one value has no variance.

@@ -1,11 +1,11 @@
-"""Parts of a record that only some repeats have: a training, a group, a profile, a control."""
+"""Parts of a record that only some repeats have."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAt:
-    """Bytes of device memory (of the process on a CPU) that `rank` held after a step, and its peak until then."""
+    """Bytes of device memory (a process's on a CPU) that `rank` held after a step, and its peak."""
 
     step: int
     rank: int
@@ -39,7 +39,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds of single steps, each synchronised, as for a user who sends one request after the other.
+    """Seconds of single synchronised steps, as for requests one after the other.
 
     `p99_s` is None below 100 steps.
     """
@@ -53,7 +53,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process of several that measured together: its own time per step and its peak memory.
+    """One process of several that measured together: its times and memory.
 
     Attributes:
         median_s, mean_s: own seconds per step without waiting for the others; records before November 2026 have
@@ -75,7 +75,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Several processes that measured together; a step takes as long as the slowest of them.
+    """Several processes that measured together, in steps as long as the slowest's.
 
     Attributes:
         backend: `nccl` or `gloo`.
@@ -128,7 +128,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The same repeat measured next to it on the same box: in a frozen reference environment, or at another version.
+    """The same repeat in a frozen reference environment, or at another version, on the same box.
 
     Attributes:
         reference: id of a frozen environment; empty if it ended before it reported one, and for a version.

@@ -8,7 +8,7 @@ from workloads.harness.records.errors import WorkloadsError
 
 
 def home() -> Path:
-    """Return the user's home folder, or `temporary_home` for a user without HOME and passwd entry."""
+    """Return the user's home folder, or `temporary_home` without one."""
     found = Path(os.path.expanduser("~"))
     return found if found.is_absolute() else temporary_home()
 

@@ -1,4 +1,4 @@
-"""Text that is safe to show: no control sequences, no marks that reorder it, valid XML."""
+"""Text that is safe to show: no control sequences or marks of order, valid XML."""
 
 import re
 from typing import Any
@@ -23,7 +23,7 @@ SUSPECT = re.compile(
 
 
 def printable(text: str) -> str:
-    """Return text as one line, without control sequences and marks of order; breaks and tabs become spaces."""
+    """Return text as one line, without control sequences and marks of order."""
     if text.isascii() and text.isprintable():
         return text
     plain = BIDI.sub("", CONTROL.sub("", SEQUENCE.sub("", WHITE.sub(" ", text))))
@@ -45,5 +45,5 @@ def printable_values(value: Any) -> Any:
 
 
 def printable_json(value: Any, text: str) -> Any:
-    """Make JSON that was parsed from `text` printable; skip the walk if the text has nothing to mend."""
+    """Make JSON that was parsed from `text` printable, if `text` is not."""
     return printable_values(value) if SUSPECT.search(text) else value

@@ -1,4 +1,4 @@
-"""A command as a case: any program, the numbers that it reports, and the results of one run."""
+"""A command as a case: its program, its numbers, and a run's results."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number's name, such as `tokens/s`, its unit, which can be empty, and its better direction."""
+    """A number's name, such as `tokens/s`, its unit and its better direction."""
 
     name: str
     unit: str
@@ -46,13 +46,13 @@ class Number:
 
     @property
     def thing(self) -> str:
-        """The thing that a rate per second counts, such as `tokens`; empty for any other number."""
+        """The thing that a rate per second counts, such as `tokens`."""
         return thing_of(self.unit)
 
 
 @dataclass(frozen=True, slots=True)
 class Metric(Number):
-    """A number that a command reports, and its place: a pattern, or a path in JSON or CSV.
+    """A number that a command reports, and its place in the output.
 
     Attributes:
         pattern: a regular expression, whose only group is the number.
@@ -92,7 +92,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command that is measured as it is, unlike a Python script, which is watched.
+    """A command that is measured as it is, without watching.
 
     Attributes:
         metrics: the most important first; without any, the time of a call is its number.
@@ -150,7 +150,7 @@ class LoadPoint:
 
 @dataclass(frozen=True, slots=True)
 class PromisedRate:
-    """The largest rate of requests at which a server keeps promised latencies, found by a search.
+    """The largest rate of requests at which a server keeps promised latencies.
 
     Attributes:
         promises: such as `ttft_p99_ms=500`; `limits_s` are their limits.
@@ -170,7 +170,7 @@ class PromisedRate:
 
     @property
     def limited_by(self) -> str:
-        """The reason why no larger rate is known to break a promise; empty if one is, or nothing limits it."""
+        """The reason why no larger rate is known to break a promise."""
         larger = [point for point in self.points if point.rate > self.requests_per_s and point.reason]
         return "" if self.high is not None else next((point.reason[:LONGEST_REASON] for point in larger), "")
 
@@ -198,7 +198,7 @@ class ProgramRun:
 
 
 def thing_of(unit: str) -> str:
-    """Return the thing that a unit counts per second, such as `tokens` of `tokens/s`; empty for any other unit."""
+    """Return the thing that a unit counts per second: `tokens` of `tokens/s`."""
     match = _RATE.fullmatch(unit)
     return match["thing"] if match else ""
 

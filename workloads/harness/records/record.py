@@ -1,4 +1,4 @@
-"""The record of one repeat of a cell: immutable, versioned, and enough to rebuild everything."""
+"""The record of one repeat: immutable, versioned, enough to rebuild everything."""
 
 import json
 from dataclasses import asdict, dataclass, field, replace
@@ -31,7 +31,7 @@ class Grade(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Whether a record is valid: `ok`, or the reason it is not. `RULES` has each verdict's consequences."""
+    """Whether a record is valid: `ok`, or the reason it is not; see `RULES`."""
 
     OK = "ok"
     UNSTEADY = "unsteady"
@@ -109,7 +109,7 @@ WORTH_RETRY = frozenset(verdict for verdict, rule in RULES.items() if rule.is_wo
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a step, by the workload's own formulas: `units` counts things of name `unit`.
+    """The work of a step, by the workload's formulas, in `units` of `unit`.
 
     Attributes:
         matmul_flops: those of `flops` in matrix products and convolutions.
@@ -137,7 +137,7 @@ class Work:
     def with_counts(
         self, flops: float | None, launches: int, conv_flops: float, attention: tuple[str, ...] = ()
     ) -> "Work":
-        """Return the same work with torch's counts; `flops` is None if one of its formulas failed."""
+        """Return the same work with torch's counts, if its formulas worked."""
         return replace(
             self, counted_flops=flops, launches=launches, conv_flops=conv_flops, attention=attention
         )
@@ -145,7 +145,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Moving one step's inputs to the device and its result back; zeros if the device is the host."""
+    """Moves of a step's inputs and result; zeros if the device is the host."""
 
     h2d_bytes: int = 0
     d2h_bytes: int = 0
@@ -171,7 +171,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Peaks: of the host over the whole process, of the device while steps were sampled; None on a CPU.
+    """Peaks: of the host over the process, of the device over the samples.
 
     `process_…` are of the device over the whole process, with trials of layouts, searches for algorithms and
     checks; None in older records. `process_total_bytes` is the driver's: it adds context and libraries to what
@@ -302,13 +302,13 @@ class Record:
 
     @property
     def fresh_phases_s(self) -> dict[str, float]:
-        """Seconds per phase as if this process had not been forked: its own and inherited ones."""
+        """Seconds per phase, inherited ones included."""
         names = dict.fromkeys((*self.phases_s, *self.inherited_s))
         return {name: self.phases_s.get(name, 0.0) + self.inherited_s.get(name, 0.0) for name in names}
 
     @property
     def compute_s(self) -> float | None:
-        """Seconds per step with the data in place: by the device's events, or host time if the host is the device.
+        """Seconds per step with data in place, by the device's events or the host's clock.
 
         It includes the device's waits for its host; `device_s` does not.
         """
@@ -317,7 +317,7 @@ class Record:
 
     @property
     def mean_s(self) -> float | None:
-        """Seconds per step over all samples, total time over total work, on the clock of `compute_s`.
+        """Seconds per step over all samples, on the clock of `compute_s`.
 
         Its inverse is the throughput; a median would leave out the slow steps.
         """
@@ -342,22 +342,22 @@ class Record:
 
     @property
     def busy_share(self) -> float | None:
-        """The share of a step in which the device computes, about 1 at most; None if unknown."""
+        """The share of a step in which the device computes."""
         return _share(self.busy_s, self.device_time)
 
     @property
     def waiting_share(self) -> float | None:
-        """The share of a step in which the device waits for its host; None if unknown."""
+        """The share of a step in which the device waits for its host."""
         return None if self.busy_share is None else max(1 - self.busy_share, 0.0)
 
     @property
     def waits(self) -> bool:
-        """True if the device's wait for its host exceeds the difference of the two ways to time it."""
+        """True if the device's wait for its host exceeds the error of timing."""
         return (self.waiting_share or 0.0) > WAITS
 
     @property
     def device_s(self) -> float | None:
-        """Seconds per step in which the device works; None if the host is the device.
+        """Seconds per step in which the device works.
 
         The busy time if the device waits for its host, else the sampled time by events. With an unknown busy time
         (`busy_share` is None), it is the time by events, waits included.
@@ -368,17 +368,17 @@ class Record:
 
     @property
     def launch_bound(self) -> bool:
-        """True if the device waits for its host for a tenth of a step or more: a faster device would change little."""
+        """True if the device waits a tenth of a step or more for its host."""
         return self.busy_share is not None and LAUNCH_BOUND * self.busy_share < 1
 
     @property
     def sustained_share(self) -> float | None:
-        """Speed after a soak over that of the first second; None without a soak."""
+        """Speed after a soak over that of the first second."""
         return _share(self.wall.burst_s, self.wall) if self.wall else None
 
     @property
     def end_to_end_s(self) -> float | None:
-        """Seconds per step with its inputs moved there and its result moved back, from pageable memory."""
+        """Seconds per step with inputs and result moved, in pageable memory."""
         if self.wall is None or self.transfer is None:
             return None
         return self.wall.median_s + self.transfer.h2d_pageable_s + self.transfer.d2h_pageable_s
@@ -393,7 +393,7 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
-        """Read a record, with its texts made printable: they reach terminals, files and pictures.
+        """Read a record, with its texts made printable.
 
         Raises:
             RecordError: the text is corrupt, a field is missing, unknown or of a wrong type, or the schema is of

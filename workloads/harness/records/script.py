@@ -91,7 +91,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class JobTime:
-    """Time of a script's whole job, from the start of its process to its end.
+    """Time of a script's whole job, from process start to end.
 
     Attributes:
         steps: of the whole job; 0 if it ran to its end with an unknown step.
@@ -135,7 +135,7 @@ class ScriptFiles:
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """Observations of a user's command; the times of its steady step are the record's `wall`.
+    """Observations of a user's command; its step's times are the record's `wall`.
 
     Attributes:
         command: the words that ran, sizes filled in.

@@ -1,4 +1,4 @@
-"""Names of files, folders and variables that hold secrets, such as keys and passwords."""
+"""Names of files, folders and variables that hold secrets."""
 
 import re
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ _NAMED, _HARMLESS = _any_of(NAMES), _any_of(HARMLESS)
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a file holds a secret, by its slash-separated path in a tree."""
+    """Return whether a file holds a secret, by its path in a tree."""
     lower = name.lower()
     last = lower.rpartition("/")[2]
     is_named = _NAMED.match(last) or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS))

@@ -1,4 +1,4 @@
-"""The parts of a step: the device computes or waits, and for what. Ratios of two times are split by them.
+"""The parts of a step, computing and waiting, which split ratios of times.
 
 Device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_s`).
 """
@@ -21,7 +21,7 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class StepParts:
-    """The mean parts of a step over repeats, in seconds: they add up to the step.
+    """The mean parts of a step over repeats, in seconds.
 
     Attributes:
         device: the device computes; `exchange`: it exchanges gradients with others.
@@ -39,12 +39,12 @@ class StepParts:
         return self.device + self.host + self.loader + self.exchange
 
     def scaled(self, factor: float) -> "StepParts":
-        """Return the parts times a factor, such as 1 over the work of a step."""
+        """Return the parts times a factor."""
         return StepParts(*(factor * part for part in (self.device, self.host, self.loader, self.exchange)))
 
     @property
     def waiting_share(self) -> float:
-        """The share of a step in which the device waits for its host or the loader."""
+        """The share of a step in which the device waits for host or loader."""
         return (self.host + self.loader) / self.step_s
 
     @property
@@ -54,7 +54,7 @@ class StepParts:
 
 
 def card_s(records: Sequence[Record]) -> list[float]:
-    """Return the seconds per step in which a device computes, without exchanges, of each record that has them.
+    """Return the seconds per step in which a device computes, of each record with them.
 
     They come from passes without waiting, which compare fairly also at a device's power limit.
     """
@@ -62,13 +62,13 @@ def card_s(records: Sequence[Record]) -> list[float]:
 
 
 def cards_s(before: Sequence[Record], after: Sequence[Record]) -> tuple[list[float], list[float]] | None:
-    """Return `card_s` of two sides; None unless both have some and all are above 0 (exchanges can take all of it)."""
+    """Return `card_s` of two sides, if both have some and all are above 0."""
     sides = card_s(before), card_s(after)
     return sides if all(side and min(side) > 0 for side in sides) else None
 
 
 def step_parts(records: Sequence[Record], without_loader_s: float | None = None) -> StepParts | None:
-    """Return the mean parts of a step over repeats of one cell; None if no record has the device's time.
+    """Return the mean parts of a step over a cell's repeats, if known.
 
     `without_loader_s` is the time of the same step with its data in place; None if the case has no loader.
     """
@@ -84,7 +84,7 @@ def step_parts(records: Sequence[Record], without_loader_s: float | None = None)
 
 
 def job_parts(batch_s: float, alone: StepParts) -> StepParts:
-    """Return the parts of a batch of a whole job, of `batch_s` seconds, by those of its computation alone.
+    """Return the parts of a job's batch, of `batch_s` seconds, by its computation's.
 
     The loader's part is the rest of the job's time: loading, and copies to the device.
     """
@@ -93,30 +93,30 @@ def job_parts(batch_s: float, alone: StepParts) -> StepParts:
 
 
 def card_gap(ratio: float, by_card: float) -> float:
-    """Return the distance of a whole ratio from the devices' part of it, on a logarithmic scale."""
+    """Return the logarithmic distance of a ratio from the devices' part."""
     return abs(math.log(ratio / by_card))
 
 
 def is_cards(ratio: float, by_card: float) -> bool:
-    """Return whether a ratio is the devices': without waiting it would be nearly the same."""
+    """Return whether a ratio would be nearly the same without waiting."""
     return card_gap(ratio, by_card) <= NOTABLE
 
 
 def decided_by(before: StepParts, after: StepParts) -> str:
-    """Return the part of a step whose change makes up most of the difference; `device` if nothing differs."""
+    """Return the part of a step that makes up most of the difference."""
     parts = ("device", *WAITS)
     change = math.copysign(1, before.step_s - after.step_s)
     return max(parts, key=lambda name: change * (getattr(before, name) - getattr(after, name)))
 
 
 def mostly_by(ratio: float, by_card: float, before: StepParts, after: StepParts) -> str:
-    """Return the word for the part that makes up most of a ratio: `the card`, `host`, `loader` or `exchange`."""
+    """Return the word for most of a ratio: `the card`, `host`, `loader` or `exchange`."""
     part = decided_by(before, after)
     return "the card" if is_cards(ratio, by_card) or part == "device" else part
 
 
 def wait_text(before: tuple[str, StepParts], after: tuple[str, StepParts]) -> str:
-    """Say which of two machines, by name and parts, waits more and for what, and what would shorten it."""
+    """Say which machine waits more and for what, and the remedy."""
     cause = max(WAITS, key=lambda name: abs(getattr(before[1], name) - getattr(after[1], name)))
     if cause == "exchange":
         name, parts = max(before, after, key=lambda side: side[1].exchange_share)

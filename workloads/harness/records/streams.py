@@ -1,4 +1,4 @@
-"""Standard streams that are closed or full, and ignored signals, as a parent process might leave them."""
+"""Standard streams and signals, as a parent process can leave them."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 
 def begin_whole() -> None:
-    """Open closed standard streams; otherwise the next file would take the place of one and get the printed text.
+    """Open closed standard streams, whose number the next file would get.
 
     Standard output then still refuses all text; standard error drops it. An inherited ignored SIGCHLD gets its
     default back.
@@ -26,7 +26,7 @@ def begin_whole() -> None:
 
 
 class Forgiving:
-    """A stream that drops everything after the first failed write; a reader that has left is still an error.
+    """A stream that drops everything after a failed write, other than a reader's leaving.
 
     Attributes:
         fault: the reason of the failure; empty so far.

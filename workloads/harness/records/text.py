@@ -19,7 +19,7 @@ BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def seconds(value: float | None) -> str:
-    """Format a duration with four digits and a suitable unit; None is a dash."""
+    """Format a duration with four digits and a unit; None is a dash."""
     if value is None:
         return "–"
     scale, unit = next(((s, u) for s, u in SCALES if abs(value) >= s), SCALES[-1])
@@ -33,7 +33,7 @@ def gigabytes(count: float) -> str:
 
 
 def joules(value: float) -> str:
-    """Format an energy with four digits and a suitable unit, such as `24.51 J` or `2.001 pJ`."""
+    """Format an energy with four digits: `24.51 J` or `2.001 pJ`."""
     scale, unit = next(((s, u) for s, u in JOULES if abs(value) >= s), JOULES[-1])
     return f"{value / scale:.4g} {unit}"
 
@@ -46,7 +46,7 @@ def duration(seconds: float) -> str:
 
 
 def rate_text(value: float | None, unit: str) -> str:
-    """Format a rate with four digits and an SI prefix, such as `1.234 TFLOP/s`; a dash for None."""
+    """Format a rate with four digits: `1.234 TFLOP/s`; None is a dash."""
     if value is None:
         return "–"
     unit = "B/s" if unit == "bytes/s" else unit
@@ -85,7 +85,7 @@ def line(record: Record) -> list[str]:
 
 
 def waiting_text(record: Record) -> str:
-    """Say for how much of a step the device waits for its host; empty if it does not, or if unknown."""
+    """Say for how much of a step the device waits for its host."""
     if not record.waits:
         return ""
     bound = "launch-bound: " if record.launch_bound else ""
@@ -93,7 +93,7 @@ def waiting_text(record: Record) -> str:
 
 
 def step_s(record: Record) -> float | None:
-    """Return the seconds of a typical step, or the mean if slow steps raise it well above the median.
+    """Return the seconds of a typical step, or the mean if slow steps raise it.
 
     For a loop it is the mean; a script's is over whole epochs, if it has them.
     """
@@ -105,7 +105,7 @@ def step_s(record: Record) -> float | None:
 
 
 def step_text(record: Record, write: Callable[[float | None], str] = seconds) -> str:
-    """Return the time of a typical step, or mean and median if slow steps separate them."""
+    """Return the time of a typical step, or mean and median if they differ."""
     shown_s, median_s = step_s(record), record.compute_s
     if shown_s == median_s:
         return write(median_s)
@@ -113,7 +113,7 @@ def step_text(record: Record, write: Callable[[float | None], str] = seconds) ->
 
 
 def precision(timing: Timing) -> str:
-    """Return the precision of a step's time, such as `±1.2%`; `unknown` beyond a factor, empty without bounds.
+    """Return a step time's precision, such as `±1.2%`; `unknown` beyond a factor.
 
     It is that of the mean (on a GPU at its power limit, the sustained mean); in older records of the median.
     """
@@ -166,7 +166,7 @@ def detail(record: Record) -> str:
 
 
 def rare_facts(record: Record) -> list[tuple[str, str]]:
-    """Return rows that only some records have: device time, tails of single steps, energy, speed after a soak."""
+    """Return rows that only some records have."""
     rows, timing = [], record.device_time or record.wall
     if timing and record.busy_share is not None:
         by_events = f"of {seconds(timing.median_s)} by events; {waiting_text(record)}"
@@ -188,7 +188,7 @@ def rare_facts(record: Record) -> list[tuple[str, str]]:
 
 
 def energy_text(record: Record) -> str:
-    """Return joules per step and per unit of work, and watts, with their error; empty without a counter."""
+    """Return joules per step and unit of work, and watts, with their error."""
     energy = energy_of(record)
     if energy is None:
         return ""
@@ -201,7 +201,7 @@ def energy_text(record: Record) -> str:
 
 
 def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
-    """Return rows for a user's script: its step, the time of its whole job, and the parts of a step."""
+    """Return rows for a user's script."""
     if script.program:
         return program_facts(script.program) + (file_facts(script.files) if script.files else [])
     rows = [("a step", f"{script_step(script)}; {script.steps:,} seen")] if script.steps else []
@@ -215,7 +215,7 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
 
 
 def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
-    """Return rows for a command: its calls, its numbers, and the end of its output."""
+    """Return rows for a command: its calls, numbers and output."""
     rows = serving_facts(run.serving) if run.serving else []
     rows += [("warm-up call", seconds(call_s)) for call_s in run.warm_ups_s]
     rows += [("call", seconds(run.call_s))] if run.call_s is not None else []
@@ -224,7 +224,7 @@ def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
 
 
 def serving_facts(run: ServingRun) -> list[tuple[str, str]]:
-    """Return rows for the server of a command: its words, its start, and the end of its output."""
+    """Return rows for a command's server: its words, start and output."""
     rows = [("server", " ".join(run.command))]
     rows += [("server was ready after", seconds(run.ready_s))] if run.ready_s is not None else []
     return rows + [("server's output", line) for line in run.output]
@@ -238,7 +238,7 @@ def metric_text(metric: MetricValue) -> str:
 
 
 def file_facts(files: ScriptFiles) -> list[tuple[str, str]]:
-    """Return rows for the files of a script's run; none if it wrote nothing and all of its folder was copied."""
+    """Return rows for the files of a script's run."""
     if files.place == "folder":
         return [("files", "it ran in its folder, and the files that it wrote stay there")]
     rows = []
@@ -272,7 +272,7 @@ SOURCES = {
 
 
 def script_step(script: ScriptRun) -> str:
-    """Return a script's step: its last call, backward calls, samples, tokens, and the steps of an epoch."""
+    """Return a script's step: what ends it, its samples and tokens, and its epochs."""
     ends = ENDS.get(script.counted) or f"{script.step_of or ' and '.join(script.optimizers)}'s"
     others = [
         f"{count:.3g} of {name}" for name, count in script.optimizer_steps.items() if name != script.step_of

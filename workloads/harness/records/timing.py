@@ -25,7 +25,7 @@ class SustainedRate:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds per step. A sample is a median of blocks, each block's time divided by its `block` steps.
+    """Seconds per step. Samples are medians of blocks of `block` steps.
 
     Attributes:
         ci_low_s, ci_high_s: 95 % bounds of the median (order statistics); None below 6 samples.

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def finite(text: str) -> float:
-    """Parse a JSON number; NaN, Infinity and 1e999, which cannot be written again, raise ValueError."""
+    """Parse a JSON number; NaN, Infinity and 1e999 raise ValueError."""
     if math.isfinite(value := float(text)):
         return value
     raise ValueError(f"{text} is not a finite number")

@@ -52,7 +52,7 @@ _SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|pass|pwd|crede
 
 
 def command_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return each case of a table with its command; relative paths start at `here`.
+    """Return a table's cases with their commands; relative paths start at `here`.
 
     Raises:
         WorkloadsError: the table has a mistake; the sentence names key and value.
@@ -139,7 +139,7 @@ def serving_of(entry: Mapping[str, Any]) -> Serving | None:
 
 
 def load_of(entry: Mapping[str, Any], serving: Serving) -> tuple[str, ...]:
-    """Return our load generator's words for a command's table, which names no other client.
+    """Return our load generator's words for a command's table.
 
     Raises:
         WorkloadsError: a key has a mistake.
@@ -176,7 +176,7 @@ def check_load(words: Sequence[str], cases: Sequence[Case]) -> None:
 
 
 def _value_of(values: Mapping[str, str], place: re.Match[str]) -> str:
-    """Return the value of a placeholder; those other than sizes are numbers, known only at run time."""
+    """Return a placeholder's value; one other than a size's is known only at run time."""
     return values.get(place[1], "1")
 
 

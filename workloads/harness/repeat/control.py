@@ -1,4 +1,4 @@
-"""Controls: each watched repeat is measured again, on the same box, in a frozen reference environment.
+"""Controls: a watched repeat is measured again in a frozen reference environment.
 
 A slow box slows both, slower code only the watched one. Two versions of code are compared in the same way.
 """
@@ -28,7 +28,7 @@ def run_with_control(
     reference: Sequence[str],
     command: Sequence[str] = COMMAND,
 ) -> Record:
-    """Measure a repeat and, in alternating order, its control, whose failure leaves the record.
+    """Measure a repeat and its control, in alternating order.
 
     Both are fresh processes: a forked one has other pages in memory, which can change its times. A repeat without
     a time gets no control after it.
@@ -42,7 +42,7 @@ def run_with_control(
 
 
 def run_in_turns(repeat: Repeat, own: Callable[[], Record], other: Callable[[], Record]) -> Record:
-    """Measure a repeat by `own`, and another version by `other` as its control, in random order.
+    """Measure a repeat by `own` and, as its control, by `other`, in random order.
 
     A version that cannot start leaves the record.
     """

@@ -1,4 +1,4 @@
-"""A fresh copy of a script's folder for each repeat, so that repeats and the user's files stay separate.
+"""A fresh copy of a script's folder for each repeat.
 
 The copy includes the targets of links out of the folder. Files too large to copy are cloned if the file system
 can; otherwise they are guarded links to the user's files. A folder too large to copy is a real one with links.
@@ -61,7 +61,7 @@ class FolderCopy:
 
     @property
     def links(self) -> list[str]:
-        """The names of linked files, of folders with links in them, and of links that lead out."""
+        """The names of linked files, folders with links, and links that lead out."""
         return [*self.linked, *self.contents.whole, *self.contents.outward]
 
     @property
@@ -91,7 +91,7 @@ class FolderCopy:
         return {**inside, "PWD": str(self.folder)} if "PWD" in environ else inside
 
     def written(self) -> list[str]:
-        """Return files that the script made or changed in the copy, without caches of Python."""
+        """Return files made or changed in the copy, without caches of Python."""
         now = _states(self.folder, self.room)
         return sorted(name for name, state in now.items() if self.states.get(name) != state)
 
@@ -130,7 +130,7 @@ class FolderCopy:
 
 @contextmanager
 def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCopy]:
-    """Copy a folder, readable only for this user, without one of its folders; remove the copy afterwards.
+    """Copy a folder privately, without one of its folders; remove the copy afterwards.
 
     Raises:
         WorkloadsError: the folder is too large or holds a home, or the copy cannot be written.
@@ -185,7 +185,7 @@ def _remove(room: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse to copy a home folder, which has keys, or a folder that contains it.
+    """Refuse to copy a home, which has keys, or a folder around it.
 
     Raises:
         WorkloadsError: the folder is one of these.
@@ -215,7 +215,7 @@ def _states(folder: Path, room: Path) -> dict[str, FileState]:
 
 
 def _place(original: Path, room: Path) -> Path:
-    """Return a copy's place, below folders that repeat the names and entries of those above the original."""
+    """Return a copy's place, below folders named and filled like the original's."""
     here, path = room, [parent for parent in reversed([*original.parents][:ABOVE]) if parent.name]
     for above, below in pairwise([*path, original]):
         here = here / above.name
@@ -270,7 +270,7 @@ def _link(copy: FolderCopy, name: str) -> None:
 
 
 def _clone(source: Path, target: Path) -> bool:
-    """Make a file that shares another's blocks until a write; return False if the file system cannot."""
+    """Make a file that shares another's blocks, if the file system can."""
     try:
         with source.open("rb") as reading, target.open("wb") as writing:
             fcntl.ioctl(writing.fileno(), FICLONE, reading.fileno())

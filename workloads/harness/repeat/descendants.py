@@ -1,4 +1,4 @@
-"""Processes that a script starts: those that outlive it, and those that wait to open a guarded file."""
+"""A script's processes: those that outlive it, or wait to open a guarded file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPENING = {"x86_64": {85, 2, 257, 437, 76}, "aarch64": {56, 437, 45}}
 
 @contextmanager
 def no_orphans() -> Iterator[None]:
-    """End the processes that were started within, are left, and have another session than this one."""
+    """End the processes started within that are left in another session."""
     with adopting(True):
         before = {child.pid for child in _children()}
         try:
@@ -34,7 +34,7 @@ def no_orphans() -> Iterator[None]:
 
 
 def is_opening_a_leased_file() -> bool:
-    """Return whether a process below this one waits for a lease to end; True if unknown."""
+    """Return whether a descendant waits for a lease to end; True if unknown."""
     try:
         return any(_waits_for_lease(task) for child in _children() for task in _tasks(child.pid))
     except PermissionError:

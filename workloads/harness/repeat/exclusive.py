@@ -1,4 +1,4 @@
-"""The box lock, one measurement at a time; the kernel releases it after any crash."""
+"""The box lock: one measurement at a time, also after crashes."""
 
 import errno
 import fcntl
@@ -18,7 +18,7 @@ WAITING = "another measurement runs on this machine: waiting for it to end"
 
 
 def lock_path() -> Path:
-    """Return this user's lock file, or GRIDBENCH_BOX_LOCK for a box that users or machines share.
+    """Return this user's lock file, or GRIDBENCH_BOX_LOCK for a shared box.
 
     Its folder is private: no other user can hold the lock for ever, or put a link in its place.
     """
@@ -33,7 +33,7 @@ def _own_folder() -> Path:
 
 @contextmanager
 def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[int]:
-    """Hold the box while measuring on it; yield a descriptor by which children keep it held.
+    """Hold the box while measuring; yield a descriptor for children.
 
     `waiting` is called once if another measurement runs.
 
@@ -57,7 +57,7 @@ def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[in
 
 
 def not_for_children(descriptor: int) -> None:
-    """Close an inherited lock in forked children, which can outlive this process when it is killed."""
+    """Close an inherited lock in forked children, which can outlive this process."""
     held = [descriptor]
 
     def let_go() -> None:

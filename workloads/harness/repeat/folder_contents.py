@@ -1,4 +1,4 @@
-"""The entries of a script's folder, and whether a copy gets them as files or links."""
+"""The entries of a script's folder, and which a copy links."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class FolderContents:
 
 
 def contents_of(root: Path, without: Path | None = None) -> FolderContents:
-    """Return the entries of a script's folder, and of outside folders that its links lead to.
+    """Return the entries of a script's folder and of linked outside folders.
 
     The smallest folders are copied first. The folder `without` is left out.
 
@@ -124,18 +124,18 @@ def contents_of(root: Path, without: Path | None = None) -> FolderContents:
 
 
 def is_tool(entry: os.DirEntry[str]) -> bool:
-    """Return whether a folder is one of tools or keys, which a copy links."""
+    """Return whether a copy links a folder, one of tools or keys."""
     is_named = entry.name in TOOLS or is_secret_folder(entry.name)
     return is_named or os.path.lexists(f"{entry.path}/{ENVIRONMENT}")
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether an absolute path is a folder or in it, by its text alone."""
+    """Return whether a path is a folder or in it, by its text."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str, FileState]:
-    """Return the state of each file and link in a folder, without caches of Python; links are not followed.
+    """Return the state of a folder's files and links, without caches of Python.
 
     With `folders`, only files directly in those are read, and links to files count as files.
     """
@@ -157,7 +157,7 @@ def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str
 
 
 class _Look:
-    """A look into a folder: after `MOST_LOOKED_AT` entries the remaining folders count as too large."""
+    """A look into a folder; after `MOST_LOOKED_AT` entries, further folders are too large."""
 
     def __init__(self, root: Path, without: Path | None) -> None:
         self._root, self._left = root, MOST_LOOKED_AT
@@ -166,7 +166,7 @@ class _Look:
         self._outside = dict[str, str]()  # real paths of folders that links lead to, by the links
 
     def entries(self, name: str) -> tuple[FolderContents, dict[str, FolderContents]]:
-        """Return the entries of a folder, and separately those of the folders in it.
+        """Return the entries of a folder, and separately those of its folders.
 
         Raises:
             OSError: the folder cannot be listed.
@@ -205,7 +205,7 @@ class _Look:
         return is_kept or entry.name in LEFT_OUT or entry.name.startswith(PREFIX)
 
     def _is_content(self, name: str, path: str, contents: FolderContents) -> bool:
-        """Return whether the copy gets a link's outside target as its own; else note the link.
+        """Return whether the copy gets a link's outside target; else note the link.
 
         A dead link to the outside is left out: the script would make the file there. A link to a module stays one,
         because Python looks for a script's imports next to the real file.
@@ -241,7 +241,7 @@ class _Look:
 
 
 def link_within(name: str, path: str, base: str, root: str) -> str | None:
-    """Return a link's target in a copy if it leads into the copy or to a folder above it, else None.
+    """Return a link's target in a copy, if it stays in or above it.
 
     Args:
         name: of the link, relative to the script's folder.

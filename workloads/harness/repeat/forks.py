@@ -1,4 +1,4 @@
-"""Fork repeats from a process that has imported torch, so that they start in milliseconds.
+"""Fork repeats from a process with torch imported, to start in milliseconds.
 
 The fork server (`workloads.command.fork_server`) opens no device, starts no thread and runs no user code. Python's
 `multiprocessing.forkserver` does not fit: its processes first import the client's main module, such as Prefect's
@@ -77,12 +77,12 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The client's end of a fork server, which serves one process at a time and ends with this one."""
+    """The client's end of a fork server, which serves one process at a time."""
 
     def __init__(
         self, environ: Mapping[str, str], streams: Streams, parent: "ForkServer | None" = None
     ) -> None:
-        """Start a server, or have a `parent` fork one that has also imported what models need.
+        """Start a server, or have a `parent` fork one for models.
 
         While it imports, its output goes to the streams of its first process.
 
@@ -126,7 +126,7 @@ class ForkServer:
         return int(content["pid"])
 
     def reap(self, pid: int) -> int:
-        """Reap a process that ended or was killed; return its exit code, negative for a signal.
+        """Reap an ended process; return its exit code, negative for a signal.
 
         A server that is gone has taken its process along, by SIGKILL. One that does not answer is killed.
         """
@@ -179,7 +179,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class ForkServers:
-    """The fork servers of a series of repeats: one, and a second, forked by the first, for models.
+    """A series' fork servers: one, and a second for models, forked by the first.
 
     Two repeats of a cell never come from the same server: a process draws its address layout and hash seed once,
     and they can move a time by percents. Servers are also replaced when anything that a process inherits has
@@ -201,14 +201,14 @@ class ForkServers:
 
     @classmethod
     def of(cls, repeats: Iterable[Repeat], say: Say) -> "ForkServers":
-        """Return the fork servers of a series; empty if each would fork only once."""
+        """Return the fork servers of a series, if one would fork twice."""
         forks = cls(say)
         cells = {repeat.cell for repeat in repeats if repeat.script is None}
         forks._is_on = forks._is_on and len(cells) >= FEWEST
         return forks
 
     def start(self, repeat: Repeat, lock: int, environ: Mapping[str, str]) -> Running | None:
-        """Start a repeat's process that holds `lock`; None if it must be a fresh one."""
+        """Start a repeat's process that holds `lock`, unless it must be fresh."""
         if not self._is_on or repeat.script is not None:
             return None
         with ExitStack() as until_forked, ExitStack() as ends:
@@ -253,7 +253,7 @@ class ForkServers:
 
 
 def _inheritance() -> tuple[object, ...]:
-    """Return all that a process inherits besides its environment, as a fresh one would have it now.
+    """Return a fresh process's inheritance, besides its environment.
 
     The code is included: a record names the hash of the present files.
     """

@@ -1,4 +1,4 @@
-"""Predict cases that a machine cannot measure for want of memory, time or devices.
+"""Predict cases for which a machine lacks memory, time or devices.
 
 Every bound errs on the side of trying: a possible case is never called too large.
 """
@@ -69,7 +69,7 @@ def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | Non
 
 
 def _leaves_half(together: int, limits: Limits) -> bool:
-    """Return whether half of a machine's GPUs or more would be idle; CPUs share a memory and do not count."""
+    """Return whether half of a machine's GPUs or more would be idle."""
     return not limits.memory_shared and 2 * together <= (limits.processes or 0)
 
 
@@ -79,7 +79,7 @@ def processes_of(case: Case, script: Script | None) -> int:
 
 
 def out_of_reach(case: Case, limits: Limits) -> str | None:
-    """Say why a case cannot fit into a machine's memory; None if it might."""
+    """Say why a case cannot fit into a machine's memory, if so."""
     workload = _known(case)
     if workload is None or workload.elements is None or limits.memory_bytes is None:
         return None
@@ -91,7 +91,7 @@ def out_of_reach(case: Case, limits: Limits) -> str | None:
 
 
 def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str | None:
-    """Say why earlier records of the machine rule a case out; None if they do not."""
+    """Say why earlier records of the machine rule a case out, if so."""
     for record in ended:
         if not at_least(case, record.case):
             continue
@@ -107,7 +107,7 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
 
 
 def tells_of_others(record: Record) -> bool:
-    """Return whether a record bears on later repeats: by memory, time, layout or a script's steps.
+    """Return whether a record bears on later repeats: its memory, time, layout or script.
 
     Thousands of short steps do not, and each later repeat would go through all of them.
     """
@@ -120,7 +120,7 @@ def tells_of_others(record: Record) -> bool:
 
 
 def at_least(case: Case, other: Case) -> bool:
-    """Return whether `case` is `other`, or the same workload, precision and mode with no smaller parameter.
+    """Return whether `case` is `other`, or the same with no smaller parameter.
 
     More processes do not make it larger: they share the work and add memory. Cases with different parameters
     cannot be compared.
@@ -146,7 +146,7 @@ def _predicted_s(case: Case, record: Record) -> float | None:
 
 
 def _steps(workload: Workload) -> int:
-    """Return the least number of steps in a measurement; a whole job is done once."""
+    """Return the least number of steps in a measurement."""
     return 1 if workload.kind == "job" else LEAST_STEPS
 
 

@@ -22,7 +22,7 @@ NVML_S = 30.0  # a sound driver answers within one
 
 
 def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
-    """Return the limits of this machine, called `name`; `threads` are those of each process."""
+    """Return this machine's limits by `name`; `threads` are of each process."""
     if device == "cuda":
         memory_bytes, gpus = asked_gpus()
         return Limits(name, memory_bytes, processes=gpus)
@@ -39,12 +39,12 @@ def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
 
 @cache
 def _facts() -> dict[str, Any]:
-    """Return the fingerprint, read once per process, because each repeat asks for the peak."""
+    """Return the fingerprint, read once per process."""
     return fingerprint()
 
 
 def host_bytes(root: Path = ROOT) -> int | None:
-    """Return the most bytes that a process can get, by the machine, its cgroups and its own limit."""
+    """Return the bytes that a process can get, by machine, cgroups and its limit."""
     own, _ = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [total_bytes(root), None if own == resource.RLIM_INFINITY else own]
     return min((limit for limit in limits if limit is not None), default=None)
@@ -52,7 +52,7 @@ def host_bytes(root: Path = ROOT) -> int | None:
 
 @cache
 def asked_gpus(limit_s: float = NVML_S) -> tuple[int | None, int | None]:
-    """Return `gpus_here` by a child process, because a driver can hang or kill its caller.
+    """Return `gpus_here` by a child process: a driver can hang or kill it.
 
     Raises:
         WorkloadsError: it did.
@@ -65,7 +65,7 @@ def asked_gpus(limit_s: float = NVML_S) -> tuple[int | None, int | None]:
 
 
 def gpus_here(nvml: Any = None, environ: Mapping[str, str] = os.environ) -> tuple[int | None, int | None]:
-    """Return the bytes of the largest GPU and the number of visible ones; None without a driver."""
+    """Return the largest GPU's bytes and the number of visible ones, if any."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()

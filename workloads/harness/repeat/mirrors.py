@@ -1,4 +1,4 @@
-"""Folders too large to copy: real folders in a copy, with links to the user's entries."""
+"""Folders too large to copy: real folders with links to the user's entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL_BYTES = 2**20
 
 @dataclass(slots=True)
 class LinkedFolder:
-    """Folders of a copy with linked entries, by their paths relative to the script's folder.
+    """Folders of a copy with linked entries, by relative paths.
 
     Attributes:
         files: that are links to the user's.
@@ -37,7 +37,7 @@ class LinkedFolder:
 
 
 def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) -> LinkedFolder:
-    """Make folders in a copy with links to the user's entries, so that new files stay in the copy.
+    """Make folders in a copy with links to the user's entries, for new files.
 
     Upper folders come first; one with too many entries is itself a link. In folders with few entries, small files
     are copied, `left_bytes` in all.
@@ -93,7 +93,7 @@ def _entries(folder: Path, most: int) -> list[os.DirEntry[str]] | None:
 
 
 def _is_to_enter(entry: os.DirEntry[str], outside: set[str]) -> bool:
-    """Return whether an entry is a folder to mirror; a linked folder is entered once."""
+    """Return whether an entry is a folder to mirror; linked ones are, once."""
     if not os.path.isdir(entry.path) or is_tool(entry):
         return False
     if not entry.is_symlink():
@@ -114,7 +114,7 @@ def _small_bytes(entry: os.DirEntry[str]) -> int | None:
 
 
 def _folders_in(original: Path, names: Iterable[str]) -> list[str]:
-    """Return folders and all folders in them, up to `MOST_LOOKED_AT` entries; links are not followed."""
+    """Return folders with all below them, up to `MOST_LOOKED_AT` entries."""
     found, left, looked_at = list[str](), deque(names), 0
     while left and looked_at < MOST_LOOKED_AT:
         name = left.popleft()

@@ -1,4 +1,4 @@
-"""Move paths in a script's arguments and variables from its folder to the copy."""
+"""Move paths in a script's arguments and variables to the copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AFTER = r"(?=$|[/:,;\"'\s\])}?&#])"
 
 
 def moved(text: str, folder: str, copy: str, stay: Sequence[str] = ()) -> str:
-    """Return a text with a copy's paths for those of a folder, except its entries that `stay`."""
+    """Return a text with a copy's paths for a folder's, but for entries that `stay`."""
     kept = f"(?!/(?:{'|'.join(map(re.escape, stay))}){AFTER})" if stay else ""
     for name in dict.fromkeys((folder, os.path.realpath(folder))):
         text = re.sub(f"{BEFORE}{re.escape(name)}{AFTER}{kept}", lambda _: copy, text)
@@ -22,7 +22,7 @@ def moved(text: str, folder: str, copy: str, stay: Sequence[str] = ()) -> str:
 
 
 def moved_word(word: str, folder: str, copy: str, stay: Sequence[str] = ()) -> str:
-    """Return an argument as `moved` does, also if it spells the folder's path by links, `~` or `..`."""
+    """Move an argument, also one with links, `~` or `..` in it."""
     text = moved(word, folder, copy, stay)
     option, is_option, value = word.rpartition("=")
     path = os.path.expanduser(value)

@@ -1,4 +1,4 @@
-"""Processes that replace their program, as `os.execv` does: their output ends while they live."""
+"""Processes that replace their program, as by `os.execv`."""
 
 import shlex
 import subprocess
@@ -11,7 +11,7 @@ LONGEST = 200  # characters of a command in a sentence
 
 
 def replaced_by(process: subprocess.Popen[str]) -> str:
-    """Return the command that a living process runs now; empty if it is the original one."""
+    """Return the command that has replaced a living process's own."""
     words = _words(process.pid)
     if process.poll() is not None or not words or words == [*map(str, _arguments(process))]:
         return ""

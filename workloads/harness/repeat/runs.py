@@ -1,4 +1,4 @@
-"""The process of a repeat: start it, wait for its record, and make one if it dies."""
+"""The process of a repeat, and a record of it even if it dies."""
 
 import ctypes
 import os
@@ -54,7 +54,7 @@ class Running(Protocol):
 
 
 class HasDescriptor(Protocol):
-    """An object with a descriptor that is readable once an event has happened, such as an alarm."""
+    """An object with a descriptor that an event, such as an alarm, makes readable."""
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -72,7 +72,7 @@ def run_repeat(
     alarm: Alarm | None = None,
     start: Start | None = None,
 ) -> Record:
-    """Measure a repeat in a separate process that holds `lock` and is gone afterwards.
+    """Measure a repeat in a separate process that holds `lock`.
 
     `start` starts the process if the command is our own; a fresh one is started if it does not. `alarm` ends the
     process early, and rings if a script replaces its process.
@@ -103,7 +103,7 @@ def run_repeat(
 def fresh(
     repeat: Repeat, lock: int, command: Sequence[str], environ: Mapping[str, str]
 ) -> subprocess.Popen[str]:
-    """Start a command in a new process that measures a repeat and holds `lock`.
+    """Start a command in a new process that holds `lock`.
 
     Raises:
         OSError: the command does not exist or cannot start.
@@ -140,7 +140,7 @@ def _watch(
     last_words: list[str],
     alarm: Alarm | None,
 ) -> bool:
-    """Collect a process's output until it ends or time is up; return whether it ended. It is gone then."""
+    """Collect a process's output; return whether it ended in time. It is gone then."""
     threads = [
         Thread(target=_collect, args=(process, out, alarm), daemon=True),
         Thread(target=listen, args=(process.stderr, say, last_words), daemon=True),
@@ -158,7 +158,7 @@ def _watch(
 
 
 def waits_for_end(pid: int, timeout_s: float, alarm: HasDescriptor | None = None) -> bool:
-    """Wait for the end of any process; return whether it ends in time, and before `alarm` rings.
+    """Wait for any process; return whether it ends before time and `alarm`.
 
     Raises:
         OSError: the kernel has no handles of processes, or a sandbox forbids them.
@@ -176,7 +176,7 @@ def waits_for_end(pid: int, timeout_s: float, alarm: HasDescriptor | None = None
 
 
 def readable(descriptors: Sequence[int], timeout_s: float) -> list[int]:
-    """Return the descriptors that become readable within `timeout_s`, such as handles of ended processes."""
+    """Return the descriptors that become readable in time, such as ended processes' handles."""
     poll = select.poll()  # `select` refuses descriptors above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -184,7 +184,7 @@ def readable(descriptors: Sequence[int], timeout_s: float) -> list[int]:
 
 
 def _ended_within(process: Running, timeout_s: float, alarm: Alarm | None) -> bool:
-    """Return whether the process ends in time; at once, where `Popen.wait` polls every 50 ms."""
+    """Return whether the process ends in time, at once, unlike `Popen.wait`."""
     with suppress(OSError, AttributeError):
         return waits_for_end(process.pid, timeout_s, alarm)
     ends_s = time.monotonic() + timeout_s
@@ -205,7 +205,7 @@ def _collect(process: Running, out: list[str], alarm: Alarm | None) -> None:
 
 
 def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
-    """Say each line of a stream until it ends, and keep the last ones in `last_words`."""
+    """Say each line of a stream, and keep the last ones in `last_words`."""
     for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
         if line.startswith(PROFILERS_OWN):
             continue
@@ -215,7 +215,7 @@ def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
 
 
 def at_most(say: Say, characters: int = MOST_SAID) -> Say:
-    """Return `say` with a limit of `characters`, for a program that can print without end."""
+    """Return `say` with a limit of `characters`."""
     left = characters
 
     def limited(text: str) -> None:
@@ -230,7 +230,7 @@ def at_most(say: Say, characters: int = MOST_SAID) -> Say:
 
 
 def stop(process: Any, has_ended: bool) -> None:
-    """Kill the process with all its descendants, and reap it: ranks have their own sessions.
+    """Kill the process with all descendants, such as ranks' sessions, and reap it.
 
     If it `has_ended`, the kernel has given its children another parent.
     """
@@ -270,7 +270,7 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
 def finding_of_end(
     case: Case, who: str, code: int, last_words: Sequence[str], oom: bool
 ) -> tuple[Verdict, str]:
-    """Return the verdict on a process that ended badly, and a sentence; `oom`: the kernel killed one."""
+    """Return the verdict on a failed process, and a sentence; `oom`: the kernel killed one."""
     words = f" ({last_words[-1]})" if last_words else ""
     at = f" at {case.size_text}" if case.size else ""
     if code == -signal.SIGKILL and oom:
@@ -286,12 +286,12 @@ def finding_of_end(
 
 
 def signal_name(number: int) -> str:
-    """Name a signal, such as `SIGKILL`, or give its number if the system has no name."""
+    """Name a signal, such as `SIGKILL`, or give its number."""
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def be_a_good_child(device: str, processes: int = 1) -> None:
-    """Prepare the measuring process: it dies with its parent, and before others when memory runs out.
+    """Have the measuring process die with its parent, and first when memory runs out.
 
     CUDA reserves far more address space than it uses, so only CPU processes get a limit; a lower existing limit
     stays. Several `processes` share the memory.

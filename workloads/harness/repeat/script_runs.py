@@ -1,4 +1,4 @@
-"""One repeat of a script in a fresh copy of its folder, whose new files the record names."""
+"""One repeat of a script in a fresh copy of its folder."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ def run_script(
     command: Sequence[str] = COMMAND,
     environ: Mapping[str, str] = os.environ,
 ) -> Record:
-    """Measure a repeat of a script, as `run_repeat` does, in a fresh copy of its folder.
+    """Measure a repeat of a script, as `run_repeat`, in a fresh copy.
 
     Raises:
         OSError: the command does not exist or cannot start.
@@ -51,7 +51,7 @@ def run_script(
 
 
 def kept_apart(keep: str | None, folder: Path) -> Path | None:
-    """Return the folder of kept files, which is in no copy; None without one.
+    """Return the folder of kept files, which is in no copy.
 
     Raises:
         WorkloadsError: it is the script's folder itself.
@@ -120,7 +120,7 @@ def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
 
 
 def with_hint(record: Record, ended: Iterable[Record]) -> Record:
-    """Add a hint if the script ended, without an error, far earlier than in an earlier repeat."""
+    """Add a hint if the script ended far earlier than before, without an error."""
     run = record.script
     if run is None or run.ended != "finished" or run.exit_code:
         return record

@@ -33,7 +33,7 @@ _PYTHON = re.compile(r"python[\d.]*")
 
 
 def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return each case of a table with its script; relative paths start at `here`.
+    """Return a table's cases with their scripts; relative paths start at `here`.
 
     Raises:
         WorkloadsError: the table has a mistake; the sentence names key and value.
@@ -69,7 +69,7 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
 
 
 def code_folder(entry: Mapping[str, Any], here: Path, is_copied: bool = True) -> Path:
-    """Return the folder that a command runs in; a home is refused if it `is_copied`.
+    """Return a command's folder; a home is refused if it `is_copied`.
 
     Raises:
         WorkloadsError: it is not a folder, or a home.
@@ -195,7 +195,7 @@ def packages_in(given: str | None, folder: Path) -> str | None:
 
 
 def data_in(given: str | None, here: Path) -> str | None:
-    """Return an address as it is, or an absolute path, which can exist only on another machine."""
+    """Return an address as it is, or an absolute path, perhaps of another machine."""
     if given is None or given.startswith(S3):
         return given
     if not given or "://" in given:

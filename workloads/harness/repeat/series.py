@@ -20,7 +20,7 @@ Other = Callable[[int], Record]  # measures another version of a repeat; its arg
 
 
 def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
-    """Order repeats in rounds, each with one repeat of every case, shuffled by the seed of `base`.
+    """Order repeats in rounds of all cases, each shuffled by the seed of `base`.
 
     So a case's repeats are spread over the run, and their scatter includes the box's slow changes. Each repeat
     stores its place. Inputs are drawn from the seed plus the repeat's number. `profile` adds a profile pass to
@@ -43,7 +43,7 @@ def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = 
 
 
 def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure a suite on this box, one process after another; `keep` gets each record at once.
+    """Measure a suite on this box; `keep` gets each record at once.
 
     Cases that this box cannot measure are reported first. `base` has the run's settings; the suite adds those that
     it leaves open.
@@ -69,7 +69,7 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
 
 
 def measure_repeats(todo: Sequence[Repeat], say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure repeats in turn, each in a separate process; `keep` gets each record at once."""
+    """Measure repeats in turn, in separate processes."""
     ended: list[Record] = []
     with ForkServers.of(todo, say) as forks:
         for repeat in todo:
@@ -89,7 +89,7 @@ def measure_or_skip(
     forks: ForkServers | None = None,
     other: Other | None = None,
 ) -> Record:
-    """Measure a repeat alone on the box, or skip it if the box or earlier records rule it out.
+    """Measure a repeat alone on the box, or skip one that cannot succeed.
 
     Args:
         ended: earlier records; those that `tells_of_others` selects are enough.
@@ -118,7 +118,7 @@ def measure_or_skip(
 
 
 def layout_of(repeat: Repeat, ended: Sequence[Record]) -> str | None:
-    """Return the layout that an earlier repeat of the cell found; None without one.
+    """Return the layout that an earlier repeat of the cell found.
 
     Repeats that choose independently could measure different layouts, and differ by that.
     """

@@ -1,4 +1,4 @@
-"""Suites: named lists of cases, in TOML because a box with only torch can read it."""
+"""Suites: named lists of cases, in TOML for boxes with only torch."""
 
 import itertools
 import math
@@ -71,7 +71,7 @@ class Suite:
 
     @property
     def minutes(self) -> float:
-        """Minutes of its repeats on a 2-core CPU, without cases for GPUs; on a GPU if all cases are for GPUs."""
+        """Minutes of its repeats on a 2-core CPU, or on a GPU if all cases are for GPUs."""
         return sum(entry.repeat_s for entry in counted(self.entries, self.timeout_s)) * self.repeats / 60
 
     def on(self, devices: Collection[str]) -> "Suite":
@@ -86,7 +86,7 @@ class Suite:
         return replace(self, entries=entries)
 
     def tiny(self) -> "Suite":
-        """Return the same workloads at their tiny sizes, once each, as a check that they run here.
+        """Return the workloads at their tiny sizes, once each, as a check.
 
         `processes`, the subject of its cases, and scripts, whose tiny sizes are unknown, stay.
         """
@@ -107,7 +107,7 @@ def suite_names(folder: Path = FOLDER) -> list[str]:
 
 
 def load_suite(name: str, folder: Path = FOLDER) -> Suite:
-    """Read a suite by its name, or by the path of a TOML file.
+    """Read a suite by its name, or by a TOML file's path.
 
     Raises:
         WorkloadsError: it does not exist, or has a mistake; the sentence names file, field and value.
@@ -198,7 +198,7 @@ def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list
 def _entries(
     stated: Sequence[tuple[SuiteCase, float | None]], raw: Mapping[str, Any]
 ) -> tuple[SuiteCase, ...]:
-    """Give each case its stated estimate, or an even share of the remaining minutes.
+    """Give each case its stated estimate, or a share of the remaining minutes.
 
     `Suite.minutes` and its soaks count; the cases that it leaves out get the same share.
     """

@@ -1,4 +1,4 @@
-"""A case as a suite measures it, and the cases that count for the suite's minutes."""
+"""A case as a suite measures it, and those that its minutes count."""
 
 import math
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def check_soak(entry: SuiteCase, timeout_s: float) -> None:
 
 
 def counted(entries: Sequence[SuiteCase], timeout_s: float) -> Sequence[SuiteCase]:
-    """Return the entries that a suite's minutes count: all if none is for the CPU."""
+    """Return the entries that a suite's minutes count."""
     if not any(entry.is_for("cpu") for entry in entries):
         return entries
     return [entry for entry in entries if _on_two_cores(entry, timeout_s)]

@@ -46,7 +46,7 @@ def check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
 
 
 def choices_of(size: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each size parameter, a number or a list of numbers in the file."""
+    """Return each size parameter's values, in the file a number or a list."""
     return {name: tuple(v) if isinstance(v, list) else (v,) for name, v in size.items()}
 
 

@@ -1,4 +1,4 @@
-"""Guard the linked files of a script: none of its processes opens them for writing.
+"""Guard the linked files of a script against writes by its processes.
 
 The guard holds a lease on each file (fcntl(2), F_SETLEASE): the kernel makes a process that opens the file for
 writing wait until the lease is given up. The guard sees it wait, and keeps the lease until it is gone, unless it

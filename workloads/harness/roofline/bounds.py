@@ -25,7 +25,7 @@ class BoundCell:
 
 
 def bounds(records: Sequence[Record]) -> list[BoundCell]:
-    """Find the bound of each cell with an ok record, in the order of their first records."""
+    """Find the bound of each cell with an ok record."""
     records = [record for record in records if _possible(record)]
     ceilings = ceilings_by_machine(records)
     repeats: dict[Cell, list[Record]] = {}
@@ -84,7 +84,7 @@ def _median_repeat(records: Sequence[Record]) -> Record:
 
 
 def case_without_loader(case: Case) -> Case | None:
-    """Return the same case with its data in place; None if it has no data loader."""
+    """Return the same case with its data in place, for one with a data loader."""
     workload = declared(case.workload)
     if workload is None or workload.kind != "loader" or workload.of is None:
         return None

@@ -1,4 +1,4 @@
-"""The measured ceilings of a machine: its highest rates of computing, copying, moving and launching."""
+"""A machine's measured ceilings: its highest rates."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ MachineKey = tuple[str, str, str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The highest measured rate of one kind: FLOP/s, bytes/s, or seconds for a launch.
+    """The highest measured rate of a kind: FLOP/s, bytes/s, or seconds per launch.
 
     `source` is the id of its record, and `note` a doubt about it, if any.
     """
@@ -40,7 +40,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """The measured maxima of a machine, with the same device and threads; None if not measured.
+    """A machine's measured maxima, with the same device and threads.
 
     Attributes:
         compute: by precision, FLOP/s of the fastest matrix product that fills the device, else of the largest.
@@ -63,7 +63,7 @@ class Ceilings:
 
 
 def machine_of(record: Record) -> MachineKey:
-    """Return the key of records whose times can be compared: hardware, environment, device, threads.
+    """Return the key of comparable records: hardware, environment, device, threads.
 
     Processes on a CPU share its cores, so their threads add up; each GPU has its own process.
     """
@@ -81,7 +81,7 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """Return one machine's ceilings: the fastest repeats of its records and its cached roof.
+    """Return one machine's ceilings, by its records and its cached roof.
 
     Raises:
         ValueError: the records are of several machines.
@@ -119,7 +119,7 @@ GEMV_FLOPS = (1.0, 2.2)  # per weight: one multiplication and addition, of embed
 
 
 def is_gemv(record: Record) -> bool:
-    """Return whether a step multiplies a matrix by a vector: it reads each weight for one multiplication."""
+    """Return whether a step multiplies a matrix by a vector."""
     if record.case.workload == "gemm":
         return record.case.params.get("m") == 1
     work = record.work
@@ -172,7 +172,7 @@ def _faster(*ceilings: Ceiling | None) -> Ceiling | None:
 
 
 def _launch(records: Sequence[Record]) -> Ceiling | None:
-    """Return seconds per launch by the host's clock; a step's other costs slow a short row."""
+    """Return seconds per launch by the host's clock, of long rows."""
     rate = _fastest(records, _launches_per_s)
     return Ceiling(1 / rate.value, rate.source) if rate else None
 

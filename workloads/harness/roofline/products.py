@@ -1,4 +1,4 @@
-"""A device's fastest matrix product in a precision, searched for over m, n and k once, and cached."""
+"""A device's fastest matrix product, searched over m, n and k once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SHARE_OF_MEMORY = 0.25
 
 
 def flops_of(size: Size) -> float:
-    """Return the FLOPs of an m x k by k x n product: a multiplication and an addition each."""
+    """Return the FLOPs of an m x k by k x n product."""
     return 2.0 * math.prod(size)
 
 
 def product_in(precision: str, device: torch.device) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Return a function of activations (m x k) and weights (n x k): their product, in bf16 for fp8."""
+    """Return the product of activations (m x k) and weights (n x k), in bf16 for fp8."""
     import torch
 
     if precision != FP8:
@@ -40,7 +40,7 @@ def product_in(precision: str, device: torch.device) -> Callable[[torch.Tensor, 
 def fastest_product(
     device: torch.device, precision: str, most: int, budget_s: float = SEARCH_S, again: bool = False
 ) -> Size:
-    """Return m, n and k, at most `most`, of the fastest product, by a search or its cached result.
+    """Return the fastest product's m, n and k up to `most`, by a search or the cache.
 
     For tensors without values, which have no speed, it is the largest product.
     """
@@ -60,7 +60,7 @@ def fastest_product(
 
 
 def search(device: torch.device, precision: str, most: int, budget_s: float) -> Search:
-    """Return a search over products with sides up to `most`, in a quarter of the free memory."""
+    """Return a search over products up to `most`, in a quarter of the free memory."""
     products = Products(device, precision)
     room = SHARE_OF_MEMORY * _free_bytes(device)
 
@@ -73,7 +73,7 @@ def search(device: torch.device, precision: str, most: int, budget_s: float) -> 
 
 
 class Products:
-    """Products of any size on a device: their factors are views of two growing buffers."""
+    """Products of any size, by views of two growing buffers."""
 
     def __init__(self, device: torch.device, precision: str) -> None:
         import torch
@@ -86,7 +86,7 @@ class Products:
         self._seen: set[Size] = set()
 
     def sample_s(self, size: Size) -> float:
-        """Return seconds of one product, over a block of them, by the device's clock if it has one."""
+        """Return seconds of one product, by a block of them on the device's clock."""
         m, n, k = size
         a, weights = self._values(0, m * k).view(m, k), self._values(1, n * k).view(n, k)
         if size not in self._seen:  # the first one also loads its kernel, so its rate does not count

@@ -1,4 +1,4 @@
-"""The roof of a machine: its best measured rates, of this run's records or cached by its box."""
+"""A machine's best measured rates, by this run's records or its box's cache."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -48,7 +48,7 @@ class RoofRate:
 
     @property
     def name(self) -> tuple[str, str, str, int]:
-        """The name of its limit: of two with one name, the better one is the roof."""
+        """The name of its limit, of which the better rate is the roof."""
         return self.kind, self.precision, self.mode, self.processes
 
     @property
@@ -62,17 +62,17 @@ class RoofRate:
 
 
 def roof_of(records: Sequence[Record]) -> list[RoofRate]:
-    """Return the roof of one machine by its records, else as it was cached."""
+    """Return one machine's roof, by its records, else the cache."""
     return best((*kept_rates(records), *measured_rates(records)))
 
 
 def measured_rates(records: Iterable[Record]) -> list[RoofRate]:
-    """Return the best rate of each kind among records that count and measure a limit."""
+    """Return the best rate of each kind, by records that count."""
     return best(rate for record in records if counts(record) for rate in _rates(record))
 
 
 def kept_rates(records: Iterable[Record]) -> list[RoofRate]:
-    """Return the roof that the newest record's box had cached; empty in older records."""
+    """Return the cached roof of the newest record's box."""
     newest = max(
         (record for record in records if RATES_IN in record.environment),
         key=lambda record: record.started_at,
@@ -82,7 +82,7 @@ def kept_rates(records: Iterable[Record]) -> list[RoofRate]:
 
 
 def rates_from(kept: object) -> list[RoofRate]:
-    """Read cached rates, and leave out malformed ones: the file can be another version's."""
+    """Read cached rates without malformed ones: the file can be another version's."""
     rows = kept if isinstance(kept, list) else []
     return [rate for row in rows if isinstance(row, dict) and (rate := _rate_from(row))]
 
@@ -93,7 +93,7 @@ def rates_kept(rates: Iterable[RoofRate]) -> dict[str, list[dict[str, Any]]]:
 
 
 def best(rates: Iterable[RoofRate]) -> list[RoofRate]:
-    """Return the best rate of each name, in the order of kinds; of equals the later one."""
+    """Return the best, else the latest, rate of each name."""
     roof: dict[tuple[str, str, str, int], RoofRate] = {}
     for rate in rates:
         before = roof.get(rate.name)
@@ -104,7 +104,7 @@ def best(rates: Iterable[RoofRate]) -> list[RoofRate]:
 
 
 def in_cache(record: Record) -> bool:
-    """Return whether a copy measures the cache; with an unknown cache it measures the memory."""
+    """Return whether a copy measures the cache, not the memory."""
     size = record.work.bytes if record.work else None
     cache = record.cache.last_level_bytes if record.cache else None
     return bool(cache) and state(size or 0.0, cache) == "warm"

@@ -1,4 +1,4 @@
-"""The bound of a cell: the share of its time that each measured ceiling explains, and the largest."""
+"""A cell's bound: the ceiling that explains most of its time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,19 +67,19 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
 
 
 def memory_ceiling(record: Record, ceilings: Ceilings) -> Ceiling | None:
-    """Return the memory's ceiling if the step's data cannot be in the cache; else the faster of both."""
+    """Return the memory's ceiling, or a faster cache's if the data can be there."""
     beyond = record.cache is not None and record.cache.state in ("cold", "n/a")
     measured = [c for c in (ceilings.memory, None if beyond else ceilings.cache) if c]
     return max(measured, key=lambda ceiling: ceiling.value, default=None)
 
 
 def _step_s(record: Record) -> float | None:
-    """Return the seconds of a step; a group's by the host's clock, which waits for the slowest rank."""
+    """Return the seconds of a step; a group's by the host's clock."""
     return record.wall.median_s if record.group and record.wall else record.compute_s
 
 
 def _gemv(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share that products of one row explain, if they read more slowly than memory.
+    """Return the share that products of one row explain, if slower than memory.
 
     On some CPUs torch computes them on one core, whatever its threads.
     """
@@ -96,7 +96,7 @@ def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> f
 
 
 def _launch(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share of launching a step's operations, at most the device's idle share if known.
+    """Return the share of a step's launches, at most the device's idle share.
 
     A device that never waits is not held up by its host's launches.
     """
@@ -108,7 +108,7 @@ def _launch(record: Record, ceilings: Ceilings) -> float | None:
 
 
 def idle(record: Record) -> float | None:
-    """Return the share of a step in which the device idles; None if the device is the host.
+    """Return the share of a step in which the device idles.
 
     Without a profile or a pass of the device alone, it is the difference of the host's and the device's clocks,
     which counts every gap between kernels as work.
@@ -121,7 +121,7 @@ def idle(record: Record) -> float | None:
 
 
 def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
-    """Return the share of a step that waits for the host beyond launches: its data loader, or Python."""
+    """Return the share of a step that waits for the host beyond launches."""
     waits = []
     if (nothing_done := idle(record)) is not None:
         waits.append(nothing_done - (_launch(record, ceilings) or 0.0))
@@ -241,7 +241,7 @@ def percent(share: float) -> str:
 
 
 def si(value: float) -> str:
-    """Format a number with three digits and its unit's prefix: `104 G` for 104e9."""
+    """Format a number with three digits and a prefix: `104 G` for 104e9."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}"

@@ -1,4 +1,4 @@
-"""The fastest of many sizes, by climbing from short samples and a race of the leaders.
+"""The fastest of many sizes, by climbing, then a race of the leaders.
 
 Near sizes are alike: a CPU's rate saturates, a GPU's has steps where the last wave of tiles is partly empty. The
 sampled rates only choose a size: the best of many noisy samples is too good, so a caller measures the chosen size
@@ -60,7 +60,7 @@ class Search:
         self.climbed_s = self.now() + CLIMB * self.budget_s
 
     def best(self) -> Size:
-        """Return the winning size, or the first if time is too short for others."""
+        """Return the winning size, or the first in a short time."""
         self._double()
         for bits in range(1, FINEST_BITS + 1):
             self._climb(bits)
@@ -68,7 +68,7 @@ class Search:
         return self._race()
 
     def _double(self) -> None:
-        """Try cubes, each twice as large, until the next would cost too much or not fit."""
+        """Try cubes, each twice as large, until they are too large."""
         for side in _ladder(max(self.space.most), 1):
             size = tuple(min(side, rungs[-1]) for rungs in self._rungs(FINEST_BITS))
             if self.rates and not self._affordable(size):
@@ -92,7 +92,7 @@ class Search:
                     self._try(other)
 
     def _draw_near(self) -> None:
-        """Try sizes within an octave of the leader: a step's top can be out of the neighbours' reach."""
+        """Try sizes within an octave of the leader, out of its neighbours' reach."""
         draw, stale = random.Random(0), 0
         while stale < STALE and self._climbing():
             leader = self._leaders(1)[0]
@@ -109,7 +109,7 @@ class Search:
                 stale = stale if self._leaders(1)[0] != size else 0
 
     def _race(self) -> Size:
-        """Sample the leaders in turns, afresh, and drop the slower half, until one is left or time is up."""
+        """Sample the leaders afresh, dropping the slower half, until one is left."""
         racers = self._racers()
         fresh: dict[Size, list[float]] = {size: [] for size in racers}
         for turns in (1 << step for step in itertools.count()):
@@ -125,7 +125,7 @@ class Search:
         raise AssertionError("a race ends")
 
     def _racers(self) -> list[Size]:
-        """Return the leaders, at least two, that half of the remaining time can sample once each."""
+        """Return the leaders, at least two, that half of the remaining time can sample."""
         racers, left_s = self._leaders(RACERS), (self.ends_s - self.now()) / 2
         in_time = sum(spent_s <= left_s for spent_s in itertools.accumulate(map(self._step_s, racers)))
         return racers[: max(in_time, 2)]
@@ -164,7 +164,7 @@ def _beside(side: int, rungs: Sequence[int]) -> Iterator[int]:
 
 
 def _ladder(most: int, bits: int) -> list[int]:
-    """Return the multiples of `GRAIN` up to `most` with `bits` significant bits, and at least `most`."""
+    """Return the multiples of `GRAIN` up to `most` with `bits` significant bits, or `most`."""
     rungs = {
         mantissa << shift
         for mantissa in range(1 << (bits - 1), 1 << bits)

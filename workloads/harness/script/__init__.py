@@ -1,4 +1,4 @@
-"""A user's own script, measured unchanged: started in this process, watched by hooks of torch, and stopped.
+"""A user's script, measured unchanged: run in this process, watched by hooks of torch, stopped.
 
 The script is in control, so the calls run from torch into this package:
 

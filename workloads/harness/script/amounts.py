@@ -1,4 +1,4 @@
-"""Samples and tokens of a step, by a script's loaders and the calls of its models."""
+"""Samples and tokens of a step, by loaders and calls of models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPTION = "--samples N states the samples of a step"
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """An outermost call of a model: one with a backward call through its output, or of a script that trains nothing.
+    """An outermost call of a model that counts: in a backward call, or without a training.
 
     Attributes:
         model: number of the module.
@@ -51,7 +51,7 @@ class Amounts:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of a step; None if its samples are not token ids, or differ in length."""
+        """Tokens of a step, if its samples are equally long token ids."""
         if self.samples is None or len(self.lengths) != 1:
             return None
         return self.samples * next(iter(self.lengths))
@@ -88,7 +88,7 @@ def amounts_of_calls(calls: Iterable[ModelCall]) -> Amounts:
 
 
 def amounts_of_steps(steps: Counter[Amounts]) -> Amounts:
-    """Return the amounts of a usual step; some steps can end an epoch with less."""
+    """Return the amounts of a usual step; an epoch's last can have less."""
     counts = Counter[int]()
     for step, count in steps.items():
         if step.samples is not None:
@@ -104,7 +104,7 @@ def amounts_of_steps(steps: Counter[Amounts]) -> Amounts:
 
 
 def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
-    """Return the amounts of a step by the loader that feeds a training; a doubt if several do."""
+    """Return the amounts of a step by the loader that feeds a training."""
     if len(loaders) > 1:
         sizes = " and ".join(f"{_samples(use):,}" for use in loaders)
         text = f"{len(loaders)} loaders give batches in each step, of {sizes} samples: {OPTION}"
@@ -115,7 +115,7 @@ def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
 
 
 def amounts_of_step(declared: int | None, by_loaders: Amounts, by_model: Amounts) -> Amounts:
-    """Return the amounts of a step by all evidence: a loader knows samples best, a model their lengths."""
+    """Return the amounts of a step, samples preferably by a loader, lengths by a model."""
     lengths = by_model.lengths or by_loaders.lengths
     if len(by_loaders.lengths) > 1:
         lengths = by_loaders.lengths

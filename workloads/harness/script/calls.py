@@ -1,4 +1,4 @@
-"""Notes on the outermost calls of a script's models: their inputs, and backward calls through them."""
+"""Notes on models' outermost calls, their inputs and backward calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAF = 2**63  # sequence numbers from here on are those of leaves
 
 @dataclass(slots=True)
 class _Noted:
-    """A call, the sequence numbers of its results in the graph, and the backward call through them."""
+    """A call, its results' sequence numbers in the graph, and its backward call."""
 
     call: ModelCall
     results: frozenset[int]
@@ -28,7 +28,7 @@ class _Noted:
 
 
 class ModelCalls:
-    """Notes on calls since the last step, and on earlier ones that no backward call has used."""
+    """Notes on calls that no earlier step's backward call has used."""
 
     def __init__(self) -> None:
         self._models = Instances()
@@ -61,7 +61,7 @@ class ModelCalls:
         self._backwards += 1
 
     def step_ended(self) -> Amounts:
-        """Return the amounts of the step that ends here, and forget the calls that it used."""
+        """Return the amounts of the ending step, and forget its calls."""
         calls = [
             ModelCall(c.model, c.source, c.shape, c.is_tokens, noted.backward, c.is_root)
             for noted in self._noted
@@ -80,7 +80,7 @@ class ModelCalls:
 
 
 def amounts_of_input(tensor: Any) -> Amounts:
-    """Return the amounts of a call that is a step itself, as in a script that trains nothing."""
+    """Return the amounts of a call that is itself a step."""
     return _amounts_of_shape(tuple(tensor.shape), is_token_ids(tensor))
 
 

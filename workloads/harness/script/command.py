@@ -44,7 +44,7 @@ def stem(command: Sequence[str]) -> str:
 
 
 def filled(script: Script, case: Case, seed: int = 0, port: int = 0, left_s: float = 0.0) -> tuple[str, ...]:
-    """Return a script's command with its placeholders filled in; `{seed}` only for other programs.
+    """Return a script's command with placeholders filled in; `{seed}` only for other programs.
 
     With a server, also those of its `port` and of the seconds left for the command.
 
@@ -98,7 +98,7 @@ def _values(script: Script, case: Case, seed: int, port: int = 0, left_s: float 
 
 
 def check_script(script: Script, world: int | None = None) -> None:
-    """Check that a script can start here, in a group of `world` ranks under torchrun.
+    """Check that a script can start here, as `world` ranks under torchrun.
 
     Raises:
         WorkloadsError: the folder or the file does not exist, or a number is wrong.

@@ -1,4 +1,4 @@
-"""A script's optimizers and models by number and name, and the user's declared step."""
+"""A script's optimizers and models by number, and the declared step."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Instances:
         return number
 
     def label(self, number: int) -> str:
-        """Return the class, with the number in the class if it has several: `Adam:2`."""
+        """Return the class, numbered if it has several: `Adam:2`."""
         name = self.classes[number]
         return f"{name}:{self._nth(number)}" if self.classes.count(name) > 1 else name
 

@@ -1,4 +1,4 @@
-"""Predict a whole job: the observed part unchanged, the rest at the pace of its steps.
+"""Predict a job: the observed part unchanged, the rest at its steps' pace.
 
 Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare work, and ends of
 epochs. Intervals are at 95 %.
@@ -42,7 +42,7 @@ SHARED_TIMES = 0.15
 
 @dataclass(frozen=True, slots=True)
 class MeanSeconds:
-    """A mean of `observed` steps or epoch ends; its standard error is from `count` independent values."""
+    """A mean of `observed` values; its standard error is from `count` independent ones."""
 
     mean: float
     error: float
@@ -50,7 +50,7 @@ class MeanSeconds:
     observed: int
 
     def half_s(self, number: float) -> float:
-        """Return half of the 95 % prediction interval of the sum of the next `number` values.
+        """Return half of the 95 % prediction interval of the next `number` values' sum.
 
         The observed and the next values' means both vary (Hahn & Meeker, Statistical Intervals, section 4.8).
         """
@@ -79,7 +79,7 @@ class ScriptPace:
     begun: int
 
     def mean(self) -> tuple[float, float, float]:
-        """Return the seconds of a step over many whole epochs, and its 95 % bounds."""
+        """Return the seconds of a step over whole epochs, and its 95 % bounds."""
         ends = STEADY_STATE_STEPS / self.epoch_steps if self.end and self.epoch_steps else 0.0
         seconds, low_s, high_s = self.bounds_s(STEADY_STATE_STEPS, ends, STEADY_STATE_STEPS, ends)
         return seconds / STEADY_STATE_STEPS, low_s / STEADY_STATE_STEPS, high_s / STEADY_STATE_STEPS
@@ -87,7 +87,7 @@ class ScriptPace:
     def bounds_s(
         self, steps: float, ends: float, open_steps: float, open_ends: float, begun_s: float = 0.0
     ) -> tuple[float, float, float]:
-        """Return the seconds of `begun_s` and of the next steps, with 95 % bounds.
+        """Return the seconds of `begun_s` and the next steps, with 95 % bounds.
 
         The parts' intervals are combined by MOVER: squared distances from the means, above and below (Zou & Donner
         2008, Statistics in Medicine 27).
@@ -118,7 +118,7 @@ def pace_of(
     other_times: float = OTHER_TIMES,
     compiled: bool = False,
 ) -> ScriptPace | None:
-    """Return the pace of the steps after the first `warm_steps`; None if they are too few.
+    """Return the pace after the first `warm_steps`; None with too few steps.
 
     A `compiled` script can compile again when it does something for the first time. `other_times` is a lower
     bound: the share is larger if the observed speed varied more.
@@ -161,7 +161,7 @@ def _epoch_ends(steps_s: Mapping[int, float], epochs_at: Sequence[int]) -> list[
 
 
 def _end(excess: Sequence[float], uncertainty: float) -> MeanSeconds:
-    """Return the seconds of an epoch's end; the first can hold work done once, such as compiling."""
+    """Return the seconds of an epoch's end; the first can include compilation."""
     if len(excess) == 1:
         return MeanSeconds(excess[0], uncertainty * abs(excess[0]) / NORMAL, MANY, 1)
     later = excess[1:]
@@ -172,7 +172,7 @@ def _end(excess: Sequence[float], uncertainty: float) -> MeanSeconds:
 
 
 def _usual(steps_s: Sequence[float]) -> MeanSeconds:
-    """Return the mean of usual steps; its error is from stretches' means, which are less correlated."""
+    """Return the mean of usual steps, its error by stretches' means, which are less correlated."""
     mean_s, count = statistics.fmean(steps_s), len(steps_s)
     size = count // STRETCHES
     if size < FEWEST:
@@ -194,7 +194,7 @@ def stretch_variance(steps_s: Sequence[float], size: int) -> float:
 
 
 def speed_variation(steps_s: Sequence[float]) -> float:
-    """Return the share (95 %) by which the machine can differ at another time; 0 if not observed.
+    """Return the share (95 %) by which the machine can differ at another time.
 
     If the machine's speed varies, stretches differ by more than their steps explain, and longer ones by hardly
     less than shorter ones. Another time is one more stretch. The variance between them is that of one-way analysis
@@ -221,7 +221,7 @@ def job_time(
     steps: int,
     unseen: Sequence[str] = (),
 ) -> JobTime:
-    """Predict the time of a job of `steps` steps; `unseen` names further work that was never seen.
+    """Predict a job of `steps` steps; `unseen` names work never seen.
 
     The observed time goes in unchanged, so work that is done once, such as compilation, counts once. The interval
     is that of the same job at another time.
@@ -240,7 +240,7 @@ def job_time(
 
 
 def _left_out(pace: ScriptPace, steps: int) -> tuple[str, ...]:
-    """Return the parts of a job that were never seen: ends of epochs, unless each step is one."""
+    """Return the parts of a job that were never seen, such as ends of epochs."""
     if pace.end is not None or not pace.epoch_steps or not 1 < pace.epoch_steps <= steps:
         return ()
     return (f"the ends of epochs, each after {pace.epoch_steps:,} steps",)

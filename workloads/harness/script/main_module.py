@@ -1,4 +1,4 @@
-"""Run a file or a module as `__main__`, as `python` does, and hide our modules from it.
+"""Run a file or module as `python` does, and hide our modules from it.
 
 Import nothing before the script does: torch reads variables that the script can set first.
 """
@@ -29,7 +29,7 @@ Then = Callable[[ModuleType], None]
 
 
 def run_as_main(words: Sequence[str]) -> None:
-    """Run `train.py …` or `-m module …` in the working directory, and raise its errors.
+    """Run `train.py …` or `-m module …` here, and raise its errors.
 
     `__main__` stays the script's: its threads and exit handlers can need it.
     """
@@ -57,7 +57,7 @@ def first_folder(words: Sequence[str]) -> str:
 
 
 def end_as(code: int | None, error: BaseException | None) -> NoReturn:
-    """End this process as Python does after such a script, with its exit handlers."""
+    """End this process as Python does, with exit handlers."""
     if isinstance(error, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -65,7 +65,7 @@ def end_as(code: int | None, error: BaseException | None) -> NoReturn:
 
 
 def keep_own_frames(error: BaseException) -> None:
-    """Keep only the script's frames in the tracebacks of an error, its causes and its parts."""
+    """Keep only the script's frames in an error's tracebacks."""
     left, seen = [error], set[int]()
     while left:
         error = left.pop()
@@ -90,7 +90,7 @@ def _own_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def print_error(error: BaseException) -> None:
-    """Print a script's error as Python does, by the script's own hook if set."""
+    """Print a script's error as Python does, by its own hook if set."""
     keep_own_frames(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
@@ -99,7 +99,7 @@ def print_error(error: BaseException) -> None:
 
 
 def make_room(folder: str) -> None:
-    """Hide our modules, and loaded ones that the script's folder replaces, from the script.
+    """Hide our modules, and those that the script's folder replaces.
 
     Our own references stay valid. Modules that Python loads before a script stay, and `workloads.mark` can be
     imported unless the script has a module of that name.
@@ -157,7 +157,7 @@ class _Waiting(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """A loader that gives its place back to the real one and calls `then` after it."""
+    """A loader that restores the real one and calls `then` after it."""
 
     def __init__(self, real: Any, then: Then) -> None:
         self._real, self._then = real, then

@@ -56,7 +56,7 @@ Out = Callable[[Record], None]
 
 
 def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
-    """Run a repeat's script in this process, pass its record to `out`, and return the exit code.
+    """Run a repeat's script, pass its record to `out`, and return the exit code.
 
     Raises:
         WorkloadsError: the command has a mistake.
@@ -114,7 +114,7 @@ def _seat(member: Membership | None) -> Seat | None:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the script's threads as Python does at its end; stop threads of pools first."""
+    """Wait for the script's threads as Python does; stop pools' threads first."""
     calls = getattr(threading, "_threading_atexits", [])
     while calls:
         calls.pop()()
@@ -258,7 +258,7 @@ def _doubts(script: Script, amounts: Amounts, epoch_steps: int | None) -> tuple[
 
 
 def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: bool) -> float:
-    """Return the share by which the machine can be faster or slower at another time.
+    """Return the share by which the machine can differ at another time.
 
     A virtual machine shares its CPU with unseen neighbours; an unknown machine (None) can be virtual.
     """
@@ -270,7 +270,7 @@ def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: b
 def _job(
     script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending, is_refused: bool
 ) -> JobTime | None:
-    """Return the time of the whole job: measured if it ran, else predicted if its length is known.
+    """Return the job's time, measured or, with a known length, predicted.
 
     A whole run's time is a fact, also if its step `is_refused`; then it has no number of steps.
     """
@@ -319,13 +319,13 @@ BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # calls and seconds without a
 
 
 def limit_s(timeout_s: float) -> float:
-    """Return the seconds after which to stop a process, so that it writes its record before the timeout."""
+    """Return the seconds until a process must stop, to write its record in time."""
     return max(timeout_s - max(MARGIN_SHARE * timeout_s, LEAST_MARGIN_S), timeout_s / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Limits of a script's time: seconds in all, and seconds of backward calls without a step."""
+    """Limits of a script's seconds, in all, and of backward calls without a step."""
 
     timeout_s: float
     backwards_s: float = BACKWARDS_S

@@ -1,4 +1,4 @@
-"""The numbers of a command, read from its output or a file that it wrote."""
+"""The numbers of a command, read from its output or a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Text = Callable[[str], str]
 
 
 def value_of(metric: Metric, outputs: Sequence[str], file_text: Text) -> MetricValue:
-    """Return a metric's value in a file, or in the output, else the errors, of a command.
+    """Return a metric's value in a file, output or errors.
 
     Raises:
         WorkloadsError: it is missing, there several times, or not a number.
@@ -58,7 +58,7 @@ def _values(metric: Metric, text: str) -> Iterator[object]:
 
 
 def parsed_json(text: str) -> Any:
-    """Parse a text as JSON, or else its last line that is an object or a list.
+    """Parse a text as JSON, or its last line that is an object or list.
 
     Raises:
         ValueError: there is no such line.
@@ -76,7 +76,7 @@ def parsed_json(text: str) -> Any:
 
 
 def _at(value: Any, path: Sequence[str]) -> Iterator[object]:
-    """Yield the values at a path: a name goes into each element of a list, a number into one."""
+    """Yield the values at a path; a name goes into each element of a list."""
     if not path:
         yield value
     elif isinstance(value, dict):

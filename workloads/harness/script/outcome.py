@@ -1,4 +1,4 @@
-"""The outcome of a script's run: times, findings, losses, and the shares of a step."""
+"""The outcome of a script's run: times, findings, losses, shares of a step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOADER = "enumerate(DataLoader)"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a script: its `error`, and `after`, a finding about its end."""
+    """The end of a script: its `error`, and `after`, a finding."""
 
     ended: str = "finished"
     code: int | None = None
@@ -43,7 +43,7 @@ class Ending:
 
 
 def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Timing | None, Timing | None]:
-    """Return the times of a step by the host's clock, and by the device's if it has one."""
+    """Return a step's times by the host's clock, and by the device's."""
     if times.sampled is None:
         return _early_timing(times, observed, rules), None
     sampled, warm = times.sampled, times.warm
@@ -56,7 +56,7 @@ def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Tim
 
 
 def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing:
-    """Return the times of a step by one clock, with the bounds of the mean that is stored.
+    """Return a step's times by one clock, with the bounds of the stored mean.
 
     That mean is of the steady step: samples with rare work, such as an evaluation, count as usual ones; the job's
     time adds that work. If more samples hold such work than rare work does, as with a loader that stalls every few
@@ -86,7 +86,7 @@ def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing
 
 
 def _needed_s(bounds: MeanBounds, spent_s: float, rules: Rules) -> float:
-    """Predict the seconds of samples that make a mean precise: its error falls with their square root."""
+    """Predict the seconds for a precise mean: the error falls with their root."""
     if bounds.interval is None:
         return spent_s * rules.batches / max(bounds.batches, 1)
     half = (bounds.interval.high - bounds.interval.low) / 2 / bounds.interval.value
@@ -124,7 +124,7 @@ def findings_of(
     follows: bool,
     refusal: str = "",
 ) -> list[Finding]:
-    """Return the findings about a script's end, the gravest first; empty if it was measured.
+    """Return the findings about a script's end, the gravest first.
 
     `refusal` is the reason for which its step is unknown.
     """
@@ -181,7 +181,7 @@ def _nothing(observed: Observations, steps: int) -> str:
 
 
 def misplaced(device: str, observed: Observations) -> list[Finding]:
-    """Return a finding if a script computed on another device than the measured one."""
+    """Return a finding if a script used another device than the measured one."""
     if not observed.ends_s or uses_gpu() == (device == "cuda"):
         return []
     used = "on a GPU" if device == "cpu" else "on the CPU"
@@ -190,7 +190,7 @@ def misplaced(device: str, observed: Observations) -> list[Finding]:
 
 
 def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]:
-    """Return the losses up to the first that is not finite, and a finding about that one."""
+    """Return the losses before one that is not finite, and a finding about that."""
     losses = [float(loss) for loss in observed.losses]
     for place, loss in enumerate(losses):
         if not math.isfinite(loss):
@@ -256,7 +256,7 @@ def _of_host(events: Iterable[Any]) -> dict[str, list[Span]]:
 
 
 def _split(spans: dict[str, list[Span]], order: Sequence[str], whole: float) -> dict[str, float]:
-    """Return each part's share; a moment belongs to the first of `order` that covers it."""
+    """Return each part's share; moments belong to the first part in `order`."""
     shares, taken = {}, list[Span]()
     covered = 0.0
     for part in order:

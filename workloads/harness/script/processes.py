@@ -51,7 +51,7 @@ def start_program(
 
 @dataclass(slots=True)
 class StreamEnd:
-    """The end of a stream, read by a thread so that its writer never waits."""
+    """The end of a stream, read by a thread so that writers never wait."""
 
     stream: IO[bytes] | None
     kept: bytearray = field(default_factory=bytearray)

@@ -123,7 +123,7 @@ def _call(
     findings: list[Finding],
     server: LiveServer | None,
 ) -> Call:
-    """Call a command, and stop it with all its processes at `ends_s`; a failed start is a finding.
+    """Call a command, and stop it with all its processes at `ends_s`.
 
     A command whose server ends gets a few seconds to end, too.
     """
@@ -252,7 +252,7 @@ def _record(
 
 
 def _memory(parts: Mapping[str, Any], peak: int) -> Memory:
-    """Return the peaks of a command's processes; on a GPU, the rise of the memory in use."""
+    """Return a command's peaks; on a GPU, the rise of the memory in use."""
     if not peak:
         parts["missing"]["peak_rss_bytes"] = "the call ended before its memory was read"
     on_gpu = parts["monitor"].get("gpu_memory_used_bytes", ())

@@ -1,4 +1,4 @@
-"""Work that a script does between many steps, such as evaluations, checkpoints and stalls of its loader.
+"""Work between many steps, such as evaluations, checkpoints and stalls of a loader.
 
 It shows as steps that are much longer than usual. Regular work has known next times; other work comes by chance at
 the observed rate. Work that was seen once can be done once, or again and again.
@@ -56,7 +56,7 @@ class RareWork:
         return (begun - 1 - self.last + steps) // self.every
 
     def bounds_s(self, steps: float, begun: int) -> tuple[float, float, float]:
-        """Return the expected seconds in the next `steps` steps, and their 95 % bounds."""
+        """Return its expected seconds in the next `steps` steps, with 95 % bounds."""
         times, mean_s = self.times(steps, begun), statistics.fmean(self.excess_s)
         if steps <= 0:
             return 0.0, 0.0, 0.0
@@ -70,7 +70,7 @@ class RareWork:
         return times * mean_s, low_s, times * mean_s + half
 
     def _chance_error(self) -> float:
-        """Return the relative error of the sum of work that comes by chance, a Poisson process.
+        """Return the relative error of the sum of a Poisson process's work.
 
         Few times do not show how their sizes differ: they are taken as exponential.
         """
@@ -87,7 +87,7 @@ class RareWork:
 
 
 def rare_places(steps_s: Mapping[int, float]) -> list[int]:
-    """Return the places of steps that are longer than noise makes them: they hold rare work."""
+    """Return the places of steps that are longer than by noise."""
     usual = statistics.median(steps_s.values())
     noise = statistics.median(abs(seconds - usual) for seconds in steps_s.values())
     limit = usual * min(max(1 + NOISE_RATIO * noise / usual, LEAST_RATIO), RARE_STEP_RATIO)
@@ -97,7 +97,7 @@ def rare_places(steps_s: Mapping[int, float]) -> list[int]:
 
 
 def rare_work(steps_s: Mapping[int, float], rare: Sequence[int], usual_s: float) -> list[RareWork]:
-    """Return the kinds of work in rare steps: each regular kind, and the rest together.
+    """Return the kinds of work in rare steps, regular ones and the rest.
 
     Args:
         steps_s: seconds of a step by its place, from 0 at the script's first step.
@@ -144,7 +144,7 @@ def _by_size(excess: Mapping[int, float]) -> list[list[int]]:
 
 
 def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: int) -> float | None:
-    """Return the steps between regular work in the steps `first` to `last`; None if it is not regular.
+    """Return the steps between regular work; None if it is not regular.
 
     Two times are regular only if planned, with the first as far from the script's start as from the second.
     """
@@ -162,7 +162,7 @@ def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: i
 
 
 def _is_round(place: int) -> bool:
-    """Return whether a number of steps, or one fewer, is a multiple of ten, as in a plan."""
+    """Return whether a number of steps, or one fewer, is a multiple of ten."""
     return place % ROUND in (0, 1)
 
 

@@ -1,4 +1,4 @@
-"""The course of a script's measurement, a generator that yields the steps of a block and is sent its times.
+"""A script's measurement as a generator, which yields a block's steps and is sent its times.
 
 `sample_steps` is the whole course: size the blocks, warm up, sample, wait for due work, profile. `Measurement`
 sends it each `TimedBlock` and raises `EnoughError` when it returns; the results are in the `StepTimes` that it
@@ -100,7 +100,7 @@ def sample_steps(
     window: AbstractContextManager[Any],
     is_open: Callable[[], bool] = lambda: False,
 ) -> SamplingSteps[None]:
-    """Measure from the second step on: warm up, sample, wait for due work, profile.
+    """Measure from the second step on.
 
     `is_open` returns whether later steps can still show that a step is another one.
     """
@@ -158,7 +158,7 @@ def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
 
 
 def _without_rare(mean_s: float, before_s: Sequence[float]) -> float:
-    """Return the mean of a sample, or that of usual ones before it if it holds rare work."""
+    """Return a sample's mean, or a usual one if it holds rare work."""
     usual_s = statistics.median(before_s[-USUAL:]) if before_s else mean_s
     return mean_s if mean_s <= RARE_STEP_RATIO * usual_s else usual_s
 
@@ -166,7 +166,7 @@ def _without_rare(mean_s: float, before_s: Sequence[float]) -> float:
 def _awaited(
     plan: SamplingPlan, times: StepTimes, observed: Observations, begun_s: float, is_open: Callable[[], bool]
 ) -> SamplingSteps[None]:
-    """Take steps until no due work would show more of the job or the step."""
+    """Take steps until no due work would show more."""
     step_s = statistics.median(block.step_s for block in times.blocks)
     block = max(times.block, round(LOOK_S / max(step_s, SHORTEST_S)))
     until_s, next_look_s = 0.0, 0.0
@@ -190,7 +190,7 @@ def _is_through(plan: SamplingPlan, observed: Observations) -> bool:
 def waits_until(
     plan: SamplingPlan, times: StepTimes, observed: Observations, spent_s: float, on_gpu: bool
 ) -> float:
-    """Return the seconds of steps until which to measure; at most `spent_s` if it is complete.
+    """Return the seconds of steps until which to measure; at most `spent_s` once complete.
 
     It waits for ends of epochs and work between steps that are due before `plan.cap_s`. A prediction needs a third
     of that time, because a machine's speed varies, and two thirds if no such work was seen yet.

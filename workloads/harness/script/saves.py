@@ -1,4 +1,4 @@
-"""Calls of `torch.save` in a script's loops, by the text of its main file."""
+"""Calls of `torch.save` in loops, by the script's text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def main_saves_in_a_loop() -> bool:
-    """Return whether the script calls `torch.save` in a loop; False if its text is unreadable."""
+    """Return whether the script's main file calls `torch.save` in a loop."""
     try:
         with open(sys.modules["__main__"].__file__ or "", "rb") as file:
             return saves_in_a_loop(file.read())
@@ -20,7 +20,7 @@ def main_saves_in_a_loop() -> bool:
 
 
 def saves_in_a_loop(source: str | bytes) -> bool:
-    """Return whether a source calls `torch.save` in a loop, itself or by its functions.
+    """Return whether a source calls `torch.save` in a loop, also by functions.
 
     Raises:
         SyntaxError, ValueError: it cannot be parsed.

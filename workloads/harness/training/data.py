@@ -1,4 +1,4 @@
-"""Images and a citation graph of the real shapes, drawn from the seed or read from the real files.
+"""Images and a citation graph, drawn from the seed or read from files.
 
 Drawn data can be learnt, so that a failing training shows. It is made with whole numbers only, so that a seed
 gives the same data on every machine.
@@ -107,12 +107,12 @@ class Graph:
 
 
 def normalised(kind: ImageKind, images: torch.Tensor) -> torch.Tensor:
-    """Return bytes as float32 of about mean 0 and deviation 1, on their device."""
+    """Return bytes as float32 of about mean 0 and deviation 1."""
     return images.float().div_(255).sub_(kind.mean).div_(kind.std)
 
 
 def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -> Images:
-    """Return `count` training images and, if requested, the same share of the test images.
+    """Return `count` training images, and perhaps that share of the test images.
 
     Raises:
         WorkloadsError: the data folder lacks the files, they are damaged, or have fewer images.
@@ -136,7 +136,7 @@ def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -
 
 
 def _patterns(kind: ImageKind, generator: torch.Generator) -> torch.Tensor:
-    """Return each class's pattern of squares at every shift: uint8, [classes, shifts, channels, side, side]."""
+    """Return class patterns at every shift: uint8, [classes, shifts, channels, side, side]."""
     import torch
 
     cells = kind.side // CELL
@@ -202,7 +202,7 @@ def _draw_graph(generator: torch.Generator) -> Graph:
 
 
 def _links(labels: torch.Tensor, sizes: torch.Tensor, whole: Callable[..., torch.Tensor]) -> torch.Tensor:
-    """Return `CORA_LINKS` links, mostly within a class; every paper has one, and few papers have very many."""
+    """Return `CORA_LINKS` links, mostly within a class, with a few papers cited much."""
     import torch
 
     papers, drawn = len(labels), 4 * CORA_LINKS  # more than needed: some come twice

@@ -1,4 +1,4 @@
-"""Read the published files of MNIST, CIFAR-10 and Cora into numpy arrays, or name the damaged one."""
+"""Read the published files of MNIST, CIFAR-10 and Cora into numpy arrays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cora:
 
 
 def read_mnist(folder: Path) -> tuple[Table, Table, str]:
-    """Return training set, test set, and their source: IDX files, plain or .gz, also in MNIST/raw.
+    """Return training set, test set and source: IDX files, plain or .gz.
 
     Raises:
         WorkloadsError: a file is missing or damaged.
@@ -55,7 +55,7 @@ def read_mnist(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
-    """Return training set, test set, and their source: the binary version, or else the Python one.
+    """Return training set, test set and source: the binary or the Python version.
 
     Raises:
         WorkloadsError: a file is missing or damaged, or asks Python for anything but an array.
@@ -131,7 +131,7 @@ def _source(paths: Sequence[Path], contents: Sequence[bytes]) -> str:
 
 
 def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return an array from the IDX format: the magic number and each dimension, 4 bytes each, then the bytes."""
+    """Return an IDX array: magic number, dimensions, 4 bytes each, then the bytes."""
     head = 4 * (2 + len(item))
     if len(content) < head:
         raise _damaged(path, f"it holds {len(content)} bytes, fewer than its header of {head}")

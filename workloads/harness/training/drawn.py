@@ -1,4 +1,4 @@
-"""Weights of large models, drawn from the seed in seconds, and never whole on the host."""
+"""Large models' weights, drawn in seconds, never whole on the host."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pool:
 
 
 def drawn_model(env: Env, build: Callable[[], Module], dtype: torch.dtype) -> Module:
-    """Build a model on the device: matrices keep the scale of their input, norms are one, biases zero.
+    """Build a model on the device: scale-keeping matrices, norms one, biases zero.
 
     `build` is called on tensors without data; the model has no buffers, whose values would be lost.
     """

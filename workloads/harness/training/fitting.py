@@ -1,4 +1,4 @@
-"""Train classifiers: a step on one batch, or a whole training to a test accuracy."""
+"""Train classifiers: a step, or a whole training to a test accuracy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Recipe:
 
 
 def fresh(env: Env, recipe: Recipe, seed: int) -> tuple[Env, Learner]:
-    """Return a model with a seed's weights, and an environment whose further draws follow the seed."""
+    """Return a model with a seed's weights, and its environment."""
     import torch
 
     torch.manual_seed(seed)  # for dropout, which draws from torch's own generators
@@ -44,14 +44,14 @@ def fresh(env: Env, recipe: Recipe, seed: int) -> tuple[Env, Learner]:
 
 
 def numbers(losses: Sequence[torch.Tensor]) -> tuple[float, ...]:
-    """Read losses from the device, all at once: single reads would wait for each step."""
+    """Read losses from the device at once, without a wait for each step."""
     import torch
 
     return tuple(torch.stack(list(losses)).double().tolist())
 
 
 def classifier_step(env: Env, recipe: Recipe, images: Images, tolerance: float = 1.0) -> Prepared:
-    """Return training steps on one batch of images in place; `tolerance` as in `training_step`."""
+    """Return training steps on one batch of images in place."""
     inputs = (env.place_exact(normalised(images.kind, images.images)), env.place_exact(images.labels))
     return training_step(
         env,
@@ -103,7 +103,7 @@ class ClassifierFit:
         return JobResult(numbers(losses), "test accuracy", accuracy, self.target)
 
     def warm_up(self) -> None:
-        """Take a step of each size and a test, on a model that is dropped."""
+        """Take a step of each size and a test, on a dropped model."""
         import torch
 
         _, learner = fresh(self.env, self.recipe, self.seed)
@@ -118,7 +118,7 @@ class ClassifierFit:
         return learner.learn(lambda: self.recipe.loss(learner.model, inputs, labels))
 
     def _recognised(self, model: torch.nn.Module) -> torch.Tensor:
-        """Count the held-out images that the model recognises; the number stays on the device."""
+        """Count the recognised held-out images, on the device."""
         import torch
 
         model.eval()
@@ -135,7 +135,7 @@ class ClassifierFit:
 def classifier_job(
     env: Env, recipe: Recipe, images: Images, epochs: int, batch: int, target: float | None
 ) -> Job:
-    """Return a job that trains over shuffled images, with the last epoch's test accuracy as its metric.
+    """Return a training over shuffled images; its test accuracy is the metric.
 
     The remaining images form a smaller last batch.
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, float]:
-    """Return FLOPs of a model's convolutions and linear layers, forward alone and in a training step.
+    """Return FLOPs of convolutions and linear layers, forward and in a training step.
 
     A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward. Backward
     takes as many for the gradient of W, and as many for that of its input if needed. The model runs on tensors
@@ -48,7 +48,7 @@ def parameter_bytes(model: torch.nn.Module) -> int:
 
 
 def copy_on(device: str | torch.device, model: torch.nn.Module) -> torch.nn.Module:
-    """Return a deep copy of the model on `device`, without memory on the model's own."""
+    """Return a deep copy of the model on `device`, without memory elsewhere."""
     import torch
 
     copies: dict[int, Any] = {}

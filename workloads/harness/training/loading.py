@@ -1,4 +1,4 @@
-"""Steps whose batch comes from a data loader on the host, as in users' trainings."""
+"""Steps whose batch comes from a data loader on the host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_WORKERS = 256  # a typing error must not fill the process table
 
 
 class ReadySamples:
-    """Rows of tensors, each transformed when it is read: a data set with a transform."""
+    """Rows of tensors, each transformed when it is read."""
 
     def __init__(self, tensors: Batch, ready: Ready) -> None:
         self._tensors, self._ready = tensors, ready
@@ -45,7 +45,7 @@ class ReadySamples:
 
 
 class Loader:
-    """Shuffled batches of host tensors by torch's DataLoader, moved to the device, epoch after epoch.
+    """Shuffled batches by torch's DataLoader, moved to the device.
 
     An epoch's number determines its order, so that a reference knows each batch.
 
@@ -96,7 +96,7 @@ class Loader:
         return len(self._loader)
 
     def restart(self, epoch: int | None = None) -> None:
-        """Begin the next or a given epoch; loader processes restart with the present data."""
+        """Begin the next or a given epoch, with the present data."""
         self.stop()
         self.epoch, self._place = self.epoch + 1 if epoch is None else epoch, -1
         self._order.manual_seed(self._seed + self.epoch)
@@ -116,11 +116,11 @@ class Loader:
         return tuple(self._moved(tensor) for tensor in batch)
 
     def latest(self) -> Batch:
-        """Rebuild the last batch, or the first if none was taken, from the present data set."""
+        """Rebuild the last batch (at first the first) from the present data set."""
         return self.at(self.epoch, max(self._place, 0))
 
     def at(self, epoch: int, position: int) -> Batch:
-        """Return the batch at a place, from 0, of an epoch, from the present data set, on the host."""
+        """Return an epoch's batch at a place from 0, from the present data set, on the host."""
         import torch
 
         generator = torch.Generator().manual_seed(self._seed + epoch)
@@ -129,7 +129,7 @@ class Loader:
         return self._ready(tuple(tensor[rows] for tensor in self.tensors))
 
     def step_bytes(self, model: torch.nn.Module, training: bool) -> int:
-        """Return a step's compulsory traffic: a batch and the weights read once, trained weights written once."""
+        """Return a step's compulsory traffic: batch, weights, and trained weights written."""
         return self._batch_bytes() + (1 + training) * parameter_bytes(model)
 
     def _batch_bytes(self) -> int:
@@ -215,7 +215,7 @@ def loaded_inference(
 
 
 def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    """Run a model on the first rows of a batch, in float64 on the CPU."""
+    """Run a model on a batch's first rows, in float64 on the CPU."""
     import torch
 
     with torch.inference_mode():
@@ -241,7 +241,7 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
 
 
 def _check_semaphores() -> None:
-    """Refuse loader processes if their semaphores cannot be made, such as in a function service.
+    """Refuse loader processes without semaphores, as in a function service.
 
     Raises:
         UnsupportedError: they cannot.

@@ -57,7 +57,7 @@ def _masking(masks: Iterator[torch.Tensor]) -> Any:
 
 
 def let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> torch.Tensor:
-    """Mark where a result is not 0; for a pooling, its sources. It is not counted."""
+    """Mark where a result is not 0; for a pooling, its sources."""
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -70,7 +70,7 @@ def let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor
 
 
 def masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Apply a dropout, ReLU or pooling to its input so that it passes what `mask` did.
+    """Apply a layer to its input so that it passes what `mask` did.
 
     A ReLU's input within rounding of 0 can be on either side; both are right, and with few normalised samples the
     gradients behind them are far apart. Only there the mask decides.

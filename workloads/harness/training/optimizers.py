@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def fused(
     kind: Callable[..., torch.optim.Optimizer], parameters: Iterable[torch.nn.Parameter], **options: Any
 ) -> torch.optim.Optimizer:
-    """Make an optimizer with a fused kernel on a GPU, or by torch's default elsewhere.
+    """Make an optimizer, with a fused kernel on a GPU.
 
     The kernel takes fp16's loss scale along. With any other, the host would wait in every step to see whether a
     gradient has overflowed.

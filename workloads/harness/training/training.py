@@ -1,4 +1,4 @@
-"""A training step and an inference step of any model, with their float64 references."""
+"""Training and inference steps of any model, with float64 references."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def training_step(
     data: str = "synthetic",
     blocks: str | None = None,
 ) -> Prepared:
-    """Return forward, backward and optimizer on the same batch again and again: a training's compute alone.
+    """Return training steps on the same batch: a training's compute alone.
 
     A step's result is its loss, checked with a part of every gradient from the initial weights.
 
@@ -111,7 +111,7 @@ def inference_step(
     data: str = "synthetic",
     large: bool = False,
 ) -> Prepared:
-    """Return a forward pass in evaluation mode of one batch, without gradients; its first results are checked.
+    """Return an inference step on one batch; its first results are checked.
 
     A `large` model, for which float64 on the host would take minutes, is checked by a copy on the device, in a
     wider type.
@@ -229,7 +229,7 @@ class Learner:
         return keeping(self.model, self._masks)
 
     def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss, and a part of every gradient in a row, as `reference` computes them.
+        """Return the loss, and a part of every gradient, like `reference`.
 
         Raises:
             WrongError: the step changed no weight; by dropout's luck the loss can fall even so.
@@ -251,7 +251,7 @@ class Learner:
             raise WrongError("the first step changed no weight: the training does not learn")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute what `shown` returns after a step from the initial weights, in float64 on the CPU."""
+        """Compute `shown` after a step from the initial weights, in float64 on the CPU."""
         exact = self.exact()
         value = loss(exact, *map(as_exact, inputs))
         value.backward()  # type: ignore[no-untyped-call]
@@ -260,7 +260,7 @@ class Learner:
     def wider(
         self, loss: Loss, inputs: Sequence[torch.Tensor], blocks: str
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute `reference` on the device, in fp32, or in float64 for fp32, block by block.
+        """Compute `reference` on the device, in a wider type, block by block.
 
         Float64 on the host would take minutes; fp32 spares GPUs with little float64. If the device has no room for
         a whole wider copy, blocks come from the host one by one, in seconds. The step's own gradients are freed,
@@ -276,7 +276,7 @@ class Learner:
         return apart(exact, loss, inputs, wide), gradients_of(exact)
 
     def exact(self) -> torch.nn.Module:
-        """Return the initial model, in float64 on the host; it drops what the watched step dropped."""
+        """Return the initial model, in float64 on the host, with the watched step's dropout."""
         import torch
 
         exact = copy_on("cpu", self.model)
@@ -294,13 +294,13 @@ def _learnable(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
-    """Return this rank's share of a tensor (FSDP), or any other as it is."""
+    """Return this rank's share of a tensor (FSDP), or all of any other."""
     share: torch.Tensor = cast(Any, tensor).to_local() if hasattr(tensor, "to_local") else tensor
     return share
 
 
 def gradients_of(model: torch.nn.Module) -> torch.Tensor:
-    """Return a part of every gradient in a row, in float64 on the host; shares of ranks are gathered."""
+    """Return a part of every gradient in a row, gathered, in float64 on the host."""
     import torch
 
     parts = []

@@ -1,4 +1,4 @@
-"""References of models that are too large for float64 on the host: in a wider type, on the device."""
+"""References in a wider type on the device, for models too large for float64."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wider_than(dtype: torch.dtype) -> torch.dtype:
 
 
 def wider_copy(env: Env, model: torch.nn.Module) -> tuple[torch.nn.Module, torch.dtype]:
-    """Return a copy of a model on the device, in a wider type than the case's, and that type."""
+    """Return a copy of a model on the device, in a wider type, and that type."""
     wide = wider_than(env.dtype)
     return copy_on(env.device, model).to(wide), wide
 
@@ -37,14 +37,14 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def place_of(device: torch.device, weights_bytes: int) -> torch.device:
-    """Return the place of a reference's wide weights: the device if all of its work fits."""
+    """Return the device if a reference's wide weights and work fit, else the host."""
     import torch
 
     return device if free_bytes(device) >= ROOM * weights_bytes else torch.device("cpu")
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the bytes that a GPU can still give this process; 0 for other devices."""
+    """Return a GPU's bytes free for this process; 0 for other devices."""
     import torch
 
     if device.type != "cuda":
@@ -64,7 +64,7 @@ def apart(
     inputs: Sequence[torch.Tensor],
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Return the mean loss of samples, in float64 on the host; their gradients are then in the model.
+    """Return the mean loss in float64 on the host, with gradients in the model.
 
     Samples that no layer joins go through one by one, to save memory.
     """
@@ -86,7 +86,7 @@ def as_it_began(
     dtype: torch.dtype,
     device: torch.device,
 ) -> torch.nn.Module:
-    """Return a copy of a model with its initial tensors, in `dtype` and on `device`.
+    """Return a copy of a model with its initial tensors.
 
     Other tensors, such as frozen weights, are shared with the model.
     """
@@ -103,7 +103,7 @@ def as_it_began(
 
 
 def visited(model: torch.nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> torch.nn.Module:
-    """Move a model to a device in `dtype`, but its row of blocks only while each block computes.
+    """Move a model to a device, but blocks only while each computes.
 
     Backward the block comes again and computes again. Its gradients are where its weights are. Blocks that are on
     the device already stay there. An empty name means the model itself.

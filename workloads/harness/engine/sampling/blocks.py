@@ -1,4 +1,4 @@
-"""Samples: each is the median of a few blocks of steps, timed one by one."""
+"""Samples: medians of a few blocks of steps, timed one by one."""
 
 import statistics
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Blocks:
 
 
 class Sampler:
-    """Takes samples of `count` blocks of `block` steps; a call returns a sample's seconds per step.
+    """Takes samples of `count` blocks of `block` steps, in seconds per step.
 
     An interruption spoils its block, but no sample as long as most blocks have none.
 
@@ -58,7 +58,7 @@ class Sampler:
         return statistics.median(blocks_s)
 
     def _time_block(self) -> None:
-        """Time a block without an old result, which would take its memory twice during a step."""
+        """Time a block without an old result, which would take memory twice."""
         self._between(self.block, self.result)
         self.result = None
         reading = self._clock.time(self._step, self.block)
@@ -75,7 +75,7 @@ class Sampler:
 
 
 def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rules) -> Sampler:
-    """Return a sampler with blocks and samples of the length that the rules require, by timed blocks.
+    """Return a sampler with blocks and samples of the length that the rules require.
 
     On a device a single step includes the whole wait for its end, which a block has once. A sample has as many
     blocks as fit, with the work between them.

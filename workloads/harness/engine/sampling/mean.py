@@ -40,7 +40,7 @@ class MeanBounds:
 def mean_bounds(
     samples: Sequence[float], earlier: Sequence[float] = (), bias: float = 0.0, size: int | None = None
 ) -> MeanBounds:
-    """Return the mean of samples with its 95 % interval, by batches longer than their correlation.
+    """Return the mean of samples with its 95 % interval by batches.
 
     Args:
         earlier: values just before the samples, which also show the correlation.
@@ -76,7 +76,7 @@ def batch_size(values: Sequence[float]) -> int:
 
 
 def variance_growth(values: Sequence[float]) -> float:
-    """Return the factor, at least 1, by which correlation raises the variance of these values' mean.
+    """Return the factor by which correlation raises the variance of these values' mean.
 
     It is the integrated autocorrelation time, in which no pair of lags adds more than the one before. Few values
     show too little of it, because their own mean is subtracted; so it is at least that of a first-order process
@@ -98,7 +98,7 @@ def variance_growth(values: Sequence[float]) -> float:
 
 
 def autocorrelations(values: Sequence[float]) -> Floats:
-    """Return the autocorrelations of values at each lag from 0 on; empty if all values are equal."""
+    """Return the autocorrelations at each lag from 0 on; empty for equal values."""
     import numpy as np
 
     centred = np.asarray(values, float) - np.mean(values) if len(values) else np.empty(0)

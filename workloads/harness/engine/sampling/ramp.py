@@ -31,27 +31,27 @@ class Ramp:
     above: Floats
 
     def above_mean(self, count: int) -> list[float]:
-        """Return the distance of each value of the curve above the mean of its last `count` values, in seconds."""
+        """Return the curve's distance above its mean over the last `count` values, in seconds."""
         apart: list[float] = (self.above - self.above[-count:].mean()).tolist()
         return apart
 
     def to_come(self, mean_s: float, count: int) -> float:
-        """Return by how much the level is slower than the last `count` values' mean, as a share of `mean_s`."""
+        """Return by what share of `mean_s` the level is slower than the last `count` values."""
         return -float(self.above[-count:].mean()) / mean_s
 
     def fall(self, mean_s: float, count: int) -> float:
-        """Return the change of the curve over the last `count` values, as a share of `mean_s`."""
+        """Return the curve's change over the last `count` values, as a share of `mean_s`."""
         return abs(float(self.above[-count] - self.above[-1])) / mean_s
 
     def drift(self, mean_s: float, count: int) -> float:
-        """Return by how much the second half of the last `count` values is slower than the first, by the curve."""
+        """Return by what share the second half of the last `count` values is slower, by the curve."""
         half = max(count // 2, 1)
         last = self.above[-count:]
         return float(last[-half:].mean() - last[:half].mean()) / mean_s
 
 
 def ramp(values_s: Sequence[float]) -> Ramp | None:
-    """Return the ramp through successive times, or None if chance explains it or they are too few.
+    """Return the ramp through successive times; None if chance explains it.
 
     Each value lasts as long as it says. Level and height are least squares for each onset and time constant; the
     standard error of the height allows for correlated residuals.

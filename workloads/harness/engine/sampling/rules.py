@@ -15,7 +15,7 @@ GOVERNOR_SAMPLE_S = 3.5
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules for the end of warm-up and sampling. Names without a unit are counts or shares.
+    """Rules for the end of warm-up and sampling; without a unit: counts or shares.
 
     Attributes:
         stretch_s: least length of a warm-up's stretches: clocks settle in time, not in steps.
@@ -72,11 +72,11 @@ class Rules:
 
     @property
     def sample_s(self) -> float:
-        """Seconds of a sample of short steps: `max_samples` of them last until the cap."""
+        """Seconds of a sample of short steps: `max_samples` last until the cap."""
         return self.sample_cap_s / self.max_samples
 
     def for_step(self, step_s: float) -> "Rules":
-        """Return the rules for a step of this length: long ones have fewer samples and more time."""
+        """Return the rules for a step of this length: fewer samples of long ones."""
         if step_s < self.long_step_s:
             return self
         has_time = 12 * step_s <= 0.5 * self.long_cap_s  # for stretches of 4 that agree twice
@@ -92,7 +92,7 @@ class Rules:
         )
 
     def quick(self) -> "Rules":
-        """Return rules for a first look: the same precision, but less time for machines that do not settle.
+        """Return rules for a first look: equal precision, less patience with unsettled machines.
 
         Where a machine's speed varies, three short repeats show more than two longer ones.
         """
@@ -118,7 +118,7 @@ class Rules:
         )
 
     def on_device(self) -> "Rules":
-        """Return the rules for a GPU, whose clock settles in seconds and falls when it is idle.
+        """Return the rules for a GPU, whose clock settles slowly and falls when idle.
 
         The cap leaves time for several checks, because samples that drift at first can still settle.
         """
@@ -132,7 +132,7 @@ class Rules:
         )
 
     def at_power_limit(self) -> "Rules":
-        """Return the rules for a GPU whose governor moves the clock: batches, and time for the first swings."""
+        """Return the rules for a GPU whose governor moves the clock."""
         sample_min_s = max(self.sample_min_s, GOVERNOR_SAMPLE_S)
         return replace(
             self,
@@ -167,7 +167,7 @@ def rules_of(repeat: Repeat) -> Rules:
 
 
 def block_size(step_s: float, timer_s: float, rules: Rules) -> int:
-    """Return the steps of a block in which timing costs at most 1 / `block_over_timer`."""
+    """Return the steps of a block with a timing cost within `block_over_timer`."""
     target = max(rules.block_over_timer * timer_s, rules.block_min_s)
     return max(1, round(target / step_s + 0.5)) if step_s < target else 1
 

@@ -1,4 +1,4 @@
-"""Passes after the samples: the latency of single steps, and the device's own time."""
+"""Passes after the samples: single steps' latency, and the device's own time."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def busy_s(
     profiled_s: Callable[[], float | None],
     is_limited: bool = False,
 ) -> tuple[float | None, str]:
-    """Return the seconds of the device alone per step, or None and the reason.
+    """Return the device's seconds per step, or None and the reason.
 
     Args:
         launches: operations of a step.
@@ -75,7 +75,7 @@ def busy_s(
 
 
 def _held_s(step: Step, clock: Clock, steps: int, hold_s: float, is_share: bool) -> list[float]:
-    """Return the seconds per step of queued passes, or their share of unqueued ones; empty if one was not held."""
+    """Return seconds per step of queued passes, or their share of unqueued ones."""
     values: list[float] = []
     ends = clock.now() + MOST_BUSY_S
     while len(values) < PASSES and (len(values) < FEWEST_PASSES or clock.now() < ends):

@@ -94,7 +94,7 @@ def sample(
 
 
 def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool] = never) -> Rule[WarmUp]:
-    """Ask for stretches of samples until successive ones agree, or the cap is reached.
+    """Ask for stretches of samples until successive ones agree.
 
     Stretches of a device that `swings` never agree: its warm-up ends after the least time.
     """
@@ -117,7 +117,7 @@ def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool
 
 
 def settling(rules: Rules, now: Callable[[], float]) -> Rule[tuple[float, ...]]:
-    """Ask for samples that do not count, for as long as the rules require."""
+    """Ask for samples that do not count, as long as the rules require."""
     samples, ends = [], now() + rules.settle_s
     while now() < ends:
         samples.append((yield))
@@ -130,7 +130,7 @@ def sampling(
     before: Sequence[float] = (),
     means_s: Sequence[float] | None = None,
 ) -> Rule[Sampled]:
-    """Ask for samples until their mean is precise and settled, or would clearly take too long.
+    """Ask for samples until their mean is precise and settled, or would take too long.
 
     While samples approach a level, their first quarter is moved to the warm-up.
 
@@ -188,7 +188,7 @@ class WindowLook:
 
 
 def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> WindowLook:
-    """Look at a device at its power limit, where few batches do not show how long precision takes."""
+    """Look at a device at its power limit, without a prediction by few batches."""
     is_notable = abs(trends[-1]) > DRIFT_OF_BATCHES
     width = _width(mean_interval(window.batches(rules.batch_s)))
     return WindowLook(_is_ramp(trends, rules.drift), trends[-1] if is_notable else 0.0, width)
@@ -221,7 +221,7 @@ def _width(interval: Interval | None) -> float | None:
 
 @dataclass(slots=True)
 class Window:
-    """The samples that count, their ends, the beginning of the first, and those that came too early."""
+    """The samples that count, their ends, the first one's beginning, and earlier samples."""
 
     begun: float
     samples: list[float] = field(default_factory=list)
@@ -230,7 +230,7 @@ class Window:
 
     @property
     def spent_s(self) -> float:
-        """Seconds from the beginning of the first sample to the end of the last."""
+        """Seconds from the first sample's beginning to the last one's end."""
         return self.ends[-1] - self.begun
 
     def add(self, sample_s: float, end: float) -> None:
@@ -251,7 +251,7 @@ class Window:
 
 
 def samples_in(batch_s: float, sample_s: float) -> int:
-    """Return the samples of `sample_s` seconds in a batch of `batch_s`, at least one."""
+    """Return the samples of `sample_s` seconds in `batch_s`, at least one."""
     return max(round(batch_s / sample_s), 1)
 
 
@@ -263,7 +263,7 @@ def is_precise(samples: Sequence[float], rules: Rules) -> bool:
 
 
 def trend(batches: Sequence[float]) -> float:
-    """Return by how much the second half is above the first by a line, as a share; 0 if noise explains it.
+    """Return by what share the second half is above the first, by a line; 0 if noise explains it.
 
     The slope is compared with its standard error at 99 % (ordinary least squares), because batches are few.
     """
@@ -278,7 +278,7 @@ def trend(batches: Sequence[float]) -> float:
 
 
 def _is_ramp(drifts: Sequence[float], share: float) -> bool:
-    """Return whether the samples drift, in the same direction at every look; random walks turn."""
+    """Return whether the samples drift, always in one direction."""
     return all(abs(drift) > share and drift * drifts[0] > 0 for drift in drifts)
 
 

@@ -54,7 +54,7 @@ def summarise(
 def sustained(
     samples_s: Sequence[float], steps: int, batch_s: float, warm_s: Sequence[float] = ()
 ) -> SustainedRate | None:
-    """Return a device's rate at its power limit; None with too few batches of `batch_s` seconds.
+    """Return a device's rate at its power limit; None with too few batches.
 
     A sample takes `steps` steps. `warm_s` are samples from the beginning of the warm-up.
     """
@@ -67,7 +67,7 @@ def sustained(
 
 
 def _early(samples_s: Sequence[float], steps: int, from_s: float, to_s: float) -> list[float]:
-    """Return the samples of `steps` steps that end after `from_s` seconds, up to the first that ends after `to_s`."""
+    """Return the samples that end after `from_s` seconds, until one ends after `to_s`."""
     ended_s, early = 0.0, []
     for sample_s in samples_s:
         ended_s += sample_s * steps
@@ -89,6 +89,6 @@ def thinned(samples_s: Sequence[float], most: int = MOST_WARMUP) -> tuple[float,
 
 
 def burst_s(samples_s: Sequence[float], steps: int) -> float | None:
-    """Return the median of the samples, of `steps` steps, in a warm-up's first second; None without any."""
+    """Return the median of the samples in a warm-up's first second."""
     early = _early(samples_s, steps, *BURST_S)
     return statistics.median(early) if early else None
