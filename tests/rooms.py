@@ -3,6 +3,8 @@
 `python -m tests.rooms` writes the tables of README.md and docs/design.md.
 """
 
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +48,7 @@ ROOMS = (
         _W,
     ),
     Room("workloads.harness", "the measuring engine", _W),
-    Room("workloads.loadtest", "the load test: options, output file and log of its own", _W),
+    Room("workloads.loadtest", "the load test, with its own options, output file and log", _W),
     Room("workloads", "the workloads, one file each, and their command line", _W),
     Room("tasks.errors", "errors of the user, one sentence each", _T),
     Room("tasks.schema", "strict reading of data files", _T),
@@ -114,16 +116,27 @@ def may_import(importer: str, imported: str) -> bool:
 
 
 def table(every: bool) -> str:
-    """Return the rooms as a Markdown table: all, or the top folders."""
-    rooms = [room for room in ROOMS if every or "." not in room.name]
-    head = "| room | holds | can import |" if every else "| folder | holds | can import |"
-    return "\n".join([head, "| --- | --- | --- |", *(_row(room, every) for room in rooms)])
+    """Return the rooms as a Markdown table: all, grouped by imports, or the top folders."""
+    if every:
+        lines = ["| room | holds |", "| --- | --- |"]
+        for parts, rooms in groupby(ROOMS, key=lambda room: room.parts):
+            lines.append(f"| *can import, above it, {_names(parts)}* | |")
+            lines += [f"{_row(room)} |" for room in rooms]
+    else:
+        lines = ["| folder | holds | can import |", "| --- | --- | --- |"]
+        for room in ROOMS:
+            if "." not in room.name:
+                others = [part for part in room.parts if part != room.name]
+                lines.append(f"{_row(room)} | {_names(others) or 'no other folder'} |")
+    return "\n".join(lines)
 
 
-def _row(room: Room, every: bool) -> str:
-    parts = [f"`{part}`" for part in room.parts if every or part != room.name]
-    allowed = (f"above it in {', '.join(parts)}" if every else ", ".join(parts)) or "no other folder"
-    return f"| `{room.name.replace('.', '/')}` | {room.holds} | {allowed} |"
+def _row(room: Room) -> str:
+    return f"| `{room.name.replace('.', '/')}` | {room.holds}"
+
+
+def _names(parts: Iterable[str]) -> str:
+    return ", ".join(f"`{part}`" for part in parts)
 
 
 def with_table(text: str, every: bool) -> str:

@@ -235,4 +235,4 @@ def test_the_table_of_rooms_is_made_from_the_same_list(name, every):
 
 def test_every_module_has_a_room_and_every_room_a_module():
     assert {room_of(module).name for module in MODULES} == {room.name for room in ROOMS}
-    assert len(table(every=True).splitlines()) == len(ROOMS) + 2
+    assert sum(line.startswith("| `") for line in table(every=True).splitlines()) == len(ROOMS)

@@ -229,8 +229,9 @@ def fewest_repeats(suite: CommonCases) -> int:
 def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.95) -> Estimate:
     """Return the ratio of total times, with its interval by the delta method.
 
-    A case weighs by its share of the total: d log sum(t_i) = sum(t_i / T d log t_i). Sessions' effects are
-    included. Welch and Satterthwaite give the degrees of freedom.
+    A case weighs by its share of the total. Sessions' effects are included.
+
+    Source: d log sum(t_i) = sum(t_i / T d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
     own, shared = _variances(suite, over, under, _shares), suite.between(over, under)
     return _bounded(_quotient(_sides(suite, over, under)), errors_of(own, shared) if own else [], confidence)

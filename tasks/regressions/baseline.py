@@ -333,7 +333,10 @@ def _unfitted(
 
 
 def of_several(beta: Floats, controls: Ints | int) -> Floats:
-    """Return the weight of several controls from `beta`, that of one (Spearman-Brown, 1910)."""
+    """Return the weight of several controls from `beta`, that of one.
+
+    Source: the Spearman-Brown formula, both 1910.
+    """
     weight: Floats = beta * controls / (1 + (controls - 1) * beta)
     return weight
 

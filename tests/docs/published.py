@@ -29,12 +29,11 @@ KINDS = {
 }
 HEAD = """# Errors in published tables
 
-`gridbench check` finds these errors in well-known public tables. Everybody's tables have errors: the projects below publish
-theirs in the open, with the numbers that show them. Each table was looked at by hand. The words after *check* are its own;
-the cause is our guess. A *question* is a doubt: the number can be right.
+See what `gridbench check FILE` finds in well-known public tables, which their projects publish with the numbers that show the
+errors. Each was looked at by hand. The words after the link are check's; the cause is a guess. A *question* can be right.
 
-This page is generated from `tests/tasks/published/corpus`: `python -m tests.docs.published --write`. An error that a project has
-mended since stays here with its commit; tell us if an entry is wrong.
+Repaired errors stay here with their commit; report a wrong entry. This page is generated from
+`tests/tasks/published/corpus`: `python -m tests.docs.published --write`.
 """
 
 
@@ -55,11 +54,11 @@ def errors() -> Iterator[dict[str, Any]]:
 def page() -> str:
     known, parts = known_machines(), [HEAD]
     for kind, title in KINDS.items():
-        parts += [f"## {title}\n", *(section(entry, known) for entry in errors() if entry["kind"] == kind)]
+        parts += [f"## {title}\n", *(line(entry, known) for entry in errors() if entry["kind"] == kind), ""]
     return "\n".join(parts)
 
 
-def section(entry: dict[str, Any], known: Known) -> str:
+def line(entry: dict[str, Any], known: Known) -> str:
     """Return an entry: project, table, check's first finding and the likely cause."""
     owner, name, path = entry["source"].split("/", 2)
     commit = data()["commits"][f"{owner}/{name}"]
@@ -67,11 +66,7 @@ def section(entry: dict[str, Any], known: Known) -> str:
     accused, asked = findings(entry["text"], known)
     first, *others = sorted(accused) or sorted(asked)
     more = f" (and {len(others)} more)" if others else ""
-    return (
-        f"**{owner}/{name}**, [{path}, line {entry['line']}]({url}), commit {commit[:10]}\n\n"
-        f"- {'check' if accused else 'question'}: {first}{more}\n"
-        f"- likely cause: {entry['cause']}\n"
-    )
+    return f"- [{entry['source']}:{entry['line']}]({url}): {first}{more}. Cause: {entry['cause']}"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ proof.md.
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,32 @@ def told(proof: dict[str, Any] | None) -> str:
     asked = counts[OK] + counts[FAIL] + counts[NOT_RUN]
     head = f"Run on {proof['date']} in {proof['seconds']} s: {where}. The hash of `workloads/` was `{proof['content_id']}`."
     held = f"{counts[OK]} of {asked} hold, {counts[FAIL]} fail, {counts[NOT_RUN]} were not run, {counts[SHOWN]} are figures of which nothing was expected."
-    rows = [f"| {row['state']} | {_cell(row['name'])} | {_cell(row['text'])} |" for row in proof["rows"]]
-    return "\n".join([head, held, "", "| | what | figures |", "| --- | --- | --- |", *rows])
+    lines = [
+        f"| {state} | {_cell(subject)} | {_cell('; '.join(texts))} |"
+        for (state, subject), texts in _held(proof)
+    ]
+    return "\n".join(
+        [head, held, _left_out(proof), "", "| | what | figures |", "| --- | --- | --- |", *lines]
+    )
+
+
+def _held(proof: dict[str, Any]) -> Iterable[tuple[tuple[str, str], list[str]]]:
+    """Return the texts of the rows that were run, by state and subject."""
+    texts: dict[tuple[str, str], list[str]] = {}
+    for row in proof["rows"]:
+        if row["state"] != NOT_RUN:
+            subject, _, aspect = row["name"].partition(": ")
+            text = f"{aspect} {row['text']}" if aspect else row["text"]
+            texts.setdefault((row["state"], subject), []).append(" ".join(text.split()))
+    return texts.items()
+
+
+def _left_out(proof: dict[str, Any]) -> str:
+    """Return the checks that were not run, with their number by stage and workload."""
+    names = (row["name"].split()[:2] for row in proof["rows"] if row["state"] == NOT_RUN)
+    found = Counter(" ".join(name).removeprefix("cases ") for name in names)
+    text = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in found.items())
+    return f"Not run, by workload or stage: {text or 'none'}. All rows are in `docs/gpu-proof.json`."
 
 
 def _cell(text: str) -> str:

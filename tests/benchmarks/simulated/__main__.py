@@ -1,11 +1,12 @@
-"""Verdicts before and after their rules changed: `python -m tests.benchmarks.simulated [PART ...] [--write]`.
+"""How often verdicts are wrong, now and at d1e4668: `python -m tests.benchmarks.simulated [PART ...] [--write]`.
 
 Each share is of N simulated runs (`--runs`), so its standard error is sqrt(share x (1 - share) / N).
-`--write` puts rows into docs/statistics.md, in place of those of the same parts and worlds.
+`--write` puts today's rows into docs/statistics.md, in place of those of the same parts and worlds.
 """
 
 import argparse
 import contextlib
+from collections.abc import Iterator
 
 from tests.benchmarks.simulated import controls, modes, nights, samples, sessions, several, turns, verdicts
 from tests.docs import tables
@@ -23,7 +24,7 @@ PARTS = {
     "young controls": controls.young_controls(),
 }
 PAGE, MARK = "statistics.md", "verdicts"
-HEADING = ("| part | world | runs | before | after |", "| --- | --- | --- | --- | --- |")
+HEADING = ("| world | runs | result |", "| --- | --- | --- |")
 
 
 def main() -> None:
@@ -33,33 +34,39 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    print(*HEADING, sep="\n", flush=True)
     for part in given.parts:
-        print(caption(part), flush=True)
+        print(f"{part}: {PARTS[part].counted}", flush=True)
         for world, simulated in PARTS[part].worlds.items():
             if given.world in world:
-                row = f"| {part} | {world} | {given.runs} | {' | '.join(simulated(given.runs))} |"
-                print(row, flush=True)
+                before, after = simulated(given.runs)
+                print(f"  {world}: before {before}; now {after}", flush=True)
                 if given.write:
-                    tables.written(PAGE, MARK, with_row(tables.lines(PAGE, MARK), row))
+                    row = f"| {world} | {given.runs} | {after} |"
+                    tables.written(PAGE, MARK, with_row(tables.lines(PAGE, MARK), part, row))
 
 
 def caption(part: str) -> str:
-    return f"| **{part}** | *{PARTS[part].counted}* | | | |"
+    return f"| **{part}**: *{PARTS[part].counted}* | | |"
 
 
-def with_row(lines: list[str], row: str) -> list[str]:
+def with_row(lines: list[str], part: str, row: str) -> list[str]:
     """Return the table's lines with a row, in the order of parts and worlds."""
-    rows = {_key(line): line for line in [*lines, row]}
+    rows = dict(_by_world([*lines, caption(part), row]))
     ordered = [*HEADING]
-    for name, part in PARTS.items():
-        known = [rows[name, world] for world in part.worlds if (name, world) in rows]
+    for name, found in PARTS.items():
+        known = [rows[name, world] for world in found.worlds if (name, world) in rows]
         ordered += [caption(name), *known] if known else []
     return ordered
 
 
-def _key(line: str) -> tuple[str, ...]:
-    return tuple(cell.strip() for cell in line.split("|")[1:3])
+def _by_world(lines: list[str]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the rows of a table with their part, named by the last caption above, and world."""
+    part = ""
+    for line in lines:
+        if line.startswith("| **"):
+            part = line.split("**")[1]
+        else:
+            yield (part, line.split("|")[1].strip()), line
 
 
 if __name__ == "__main__":

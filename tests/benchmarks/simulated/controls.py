@@ -27,12 +27,9 @@ def young_controls() -> Part:
         f"moving box, {night} nights, then 8 % slower: named the same night": partial(_named, night)
         for night in YOUNG
     }
-    worlds |= {
-        f"{model}, nights 11 to 40: false tickets in 100 nights of a series": partial(_false, model)
-        for model in MODELS
-    }
+    worlds |= {f"{model}, nights 11 to 40: false tickets": partial(_false, model) for model in MODELS}
     return Part(
-        "a share of series, or a number of tickets",
+        "a share of series, or false tickets in 100 nights of a series",
         {world: partial(_pair, share) for world, share in worlds.items()},
     )
 

@@ -198,14 +198,14 @@ def main() -> None:
 
 
 def sources() -> Iterator[str]:
-    """Yield the table of statistics: their results, sources and modules."""
-    yield "| statistic | what | source | stands in |"
-    yield "| --- | --- | --- | --- |"
+    """Yield the table of statistics: the source in each docstring, and its module."""
+    yield "| statistic | source | in |"
+    yield "| --- | --- | --- |"
     for statistic in STATISTICS:
-        what, *rest = (" ".join(part.split()) for part in (inspect.getdoc(statistic) or "").split("\n\n"))
-        (source,) = re.findall(r"Source: (.*?\.)(?= Simulated in |$)", "\n".join(rest), re.MULTILINE)
+        parts = [" ".join(part.split()) for part in (inspect.getdoc(statistic) or "").split("\n\n")]
+        (source,) = re.findall(r"Source: (.*?\.)(?= Simulated in |$)", "\n".join(parts), re.MULTILINE)
         place = statistic.__module__.replace(".", "/")
-        yield f"| `{statistic.__qualname__}` | {what.removeprefix('Return ')} | {source} | `{place}.py` |"
+        yield f"| `{statistic.__qualname__}` | {source} | `{place}.py` |"
 
 
 def table(runs: int) -> Iterator[str]:

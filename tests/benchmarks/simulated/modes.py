@@ -24,8 +24,8 @@ def part() -> Part:
         for repeats in (3, 5)
     }
     counted = (
-        "the share of intervals of a ratio that hold the truth, and half of their median width; after: with six "
-        "earlier runs"
+        "the share of intervals of a ratio that hold the truth, and half of their median width, with six earlier runs; "
+        "before: without"
     )
     return Part(counted, worlds)
 

@@ -37,14 +37,14 @@ WORLDS = (
 def one_session() -> Part:
     counted = (
         "the share of runs that name a fastest machine, and a wrong one, from one session of each, 14 cases, "
-        "3 repeats; after: with 1 % assumed between sessions; with what 6 earlier runs show"
+        "3 repeats, by a session's effects on a machine and on a cell: with 1 % assumed; with 6 earlier runs"
     )
     return Part(counted, {_name(*world): partial(_shares, *world) for world in WORLDS})
 
 
 def _name(machines: int, whole: float, cell: float, step: float) -> str:
     what = f"{machines} machines, {100 * step:g} % apart" if step else f"{machines} equal machines"
-    return f"{what}, effect on a machine {100 * whole:g} %, on a cell {100 * cell:g} %"
+    return f"{what}, effects {100 * whole:g} % and {100 * cell:g} %"
 
 
 def _shares(machines: int, whole: float, cell: float, step: float, runs: int) -> tuple[str, str]:

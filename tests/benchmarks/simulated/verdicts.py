@@ -74,7 +74,7 @@ def together() -> Part:
             worlds[f"14 cells of two machines, {repeats} repeats: {what}"] = partial(_cells, repeats, factor)
     for machines in (3, 10, 40):
         worlds[f"{machines} equal machines, 3 repeats: more than one place"] = partial(_order, machines, 0.0)
-        name = f"{machines} equal machines, 3 repeats: interval of the fastest one's speedup holds the truth"
+        name = f"{machines} equal machines, 3 repeats: the fastest one's interval holds the truth"
         worlds[name] = partial(_fastest, machines)
     name = "10 machines, each 10 % slower than the next: share of neighbours apart"
     worlds[name] = partial(_order, 10, 0.1)
