@@ -29,27 +29,27 @@ class Prepared:
 
     Attributes:
         step: one step, without synchronising; returns its result.
-        inputs: the device tensors that a caller would have to move there. The engine changes their values in place
-            to see that the result follows.
+        inputs: device tensors that a caller would have to move there. The engine changes them in place to see that
+            the result follows.
         reference: the float64 result on the CPU, from the present inputs.
-        view: selects from the step's result what `reference` computes, for large results. Both can return several
-            tensors, each of which must be right.
+        view: selects from a large result what `reference` computes. Both can return several tensors, each of which
+            must be right.
         units, unit: work of one step in the user's terms, such as 2 images.
         flops: floating-point operations of one step, by formula.
         bytes: compulsory traffic of one step: inputs read once, result written once.
         matmul_flops: the part of `flops` in matrix products and convolutions, which torch's counter confirms.
-        reset: restores what steps change, such as a model in training; None if a step leaves no trace.
-        learns: `reset` restores something learnt, so the result is a loss, which must fall. False if it restores a
-            place in the data, so that the reference knows every step's result.
-        watched: a context in which a step records what `reference` needs, such as dropout's masks.
-        tolerance: multiplies the precision's bound, for roundings that add up over many layers.
+        reset: restores what steps change, such as a model in training.
+        learns: `reset` restores something learnt, so the result is a loss, which must fall; else it restores a
+            place in the data, and the reference knows every step's result.
+        watched: a context in which a step records dropout's masks and the like for `reference`.
+        tolerance: multiplies the precision's bound, for roundings over many layers.
         moves_inputs: the step itself moves its inputs to the device, as with a data loader.
         parameters: trainable parameters of the model, if any.
         data: source of the inputs: drawn from the seed, or files.
         unexchanged: a context in which a group's ranks do not exchange gradients; None without any.
-        alone: each process of a group also measures its steps alone, while the others wait.
+        alone: each process of a group also measures its steps while the others wait.
         chosen: the workload's choice on this device, such as m, n and k of a product.
-        reference_on_device: `reference` computes on the device, and takes memory there.
+        reference_on_device: `reference` takes the device's memory.
         reference_dtype: the type that `reference` computes in.
     """
 
@@ -88,9 +88,9 @@ class JobResult:
     Attributes:
         losses: of every step, in order; empty without learning.
         metric, value: of its target, such as the accuracy on held-out data.
-        target: for `value`, a lower bound (`higher_is_better`) or an upper one; None without a target.
-        step_s: host seconds from the end of each step to the next, in order; if the device runs behind its host,
-            only their sum is time of computing.
+        target: a bound of `value`, a lower one if `higher_is_better`.
+        step_s: host seconds from the end of each step to the next; if the device runs behind its host, only their
+            sum is time of computing.
         memory: over the job, as step, rank, and bytes allocated, reserved and at the peak: `MemoryAt`.
     """
 

@@ -38,25 +38,25 @@ class Workload:
         sizes: usual values of each parameter; others work too, from 1 on, or from 0 on if 0 is among them.
         tiny: a size that runs in milliseconds, for tests.
         build: makes a `Prepared` or a `Job` from an `Env` and the sizes.
-        kind: a step on data in place, a step with data from a data loader, or a whole job.
-        of: the workload with the same computation, without this one's loader, job or processes, whose parameters
-            this one has too; None for a computation of its own.
-        scaling: of several processes: `weak` if the work grows with their number, `strong` if they share it.
+        kind: a step on data in place, a step with a data loader, or a whole job.
+        of: the workload with the same computation, without this one's loader, job or processes; it has no other
+            parameters.
+        scaling: with more processes the work grows (`weak`) or is shared (`strong`).
         all_gpus: it must load all GPUs of a machine, and is skipped if twice as many processes fit.
-        wrapper: distributes a model: each process has all of it (DDP) or a share (FSDP).
+        wrapper: each process has all of the model (DDP) or a share (FSDP).
         model: name of a network that several workloads run.
         task: use of the network.
         has_model: it builds a torch model or optimizer, for which torch imports its compiler, in seconds.
         by_size: table of its sizes in a report: matrices by `n`, or images by `pixels` and `batch`.
         layouts: memory layouts to try; the fastest is measured.
-        attention: its step calls torch's attention, which has several kernels to try on new GPUs.
-        elements: lower bound, from the sizes, of live numbers in the case's precision. This and `flops` need no
-            torch, so that sizes too large for a machine's memory or time are skipped before a trial.
-        flops: lower bound, from the sizes, of the floating-point operations of a step or of a whole job.
-        multiples: from the sizes, a divisor for each parameter that must be a multiple, for a search of sizes.
-        published: parameters that name a published model, which have only the listed values.
-        optional: parameters that can be left out, with their default, which gives the case the same name; None if
-            leaving one out differs from every value.
+        attention: its step calls torch's attention, with several kernels to try on new GPUs.
+        elements: lower bound, from the sizes, of live numbers in the case's precision. It and `flops` need no
+            torch, to skip sizes too large for a machine's memory or time.
+        flops: lower bound, from the sizes, of a step's or job's FLOPs.
+        multiples: divisors of parameters, from the sizes, for a search of sizes.
+        published: parameters that name a published model, with only the listed values.
+        optional: parameters that can be left out, with a default that gives the case the same name; None without
+            one.
         precisions, modes: supported ones, if the device has them too.
     """
 

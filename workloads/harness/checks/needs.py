@@ -35,11 +35,9 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
     """Answer one question of `python -m workloads needs`.
 
     Args:
-        order: `workload`, `size`, `precision` and `device` of a case; `room_bytes` and `processes` of a machine,
-            to find the largest size that should fit; `script`, after which this process can do nothing else;
-            `step`, to count
-                a step's
-            work, too.
+        order: a case's `workload`, `size`, `precision` and `device`; `room_bytes` and `processes` of a machine, to
+            find the largest size that should fit; `script`, after which this process is unusable; `step`, to count
+            a step's work.
     """
     device, size, best = order["device"], order["size"], None
     if (given := order.get("script")) and given.get("program"):

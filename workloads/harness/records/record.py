@@ -67,9 +67,9 @@ class VerdictRule(NamedTuple):
     Attributes:
         grade: the best that a record with this verdict can have.
         is_failure: no valid result; the task ends as Failed.
-        is_worth_retry: the lane was lost before the measurement; a resumed run measures it again.
-        is_of_machine: the machine's state or loss caused it: the same code can be measured again.
-        is_inapplicable: the case is not for this machine, so the verdict does not judge the machine.
+        is_worth_retry: the lane was lost before the measurement, which a resumed run repeats.
+        is_of_machine: by the machine's state or loss: the same code can be measured again.
+        is_inapplicable: the case is not for this machine, which the verdict does not judge.
     """
 
     grade: Grade
@@ -119,7 +119,7 @@ class Work:
         attention: kernels that ran: `flash`, `efficient`, `cudnn`, `flash_attention_for_cpu`, or `math` for
             several operations.
         parameters: the model's trainable ones.
-        chosen: a search's choice on the device, such as m, n and k of its fastest product.
+        chosen: a search's choice, such as m, n and k of the fastest product.
     """
 
     units: float
@@ -211,12 +211,12 @@ class Record:
     Attributes:
         order: place in the lane's shuffled order, from 0.
         device: `cpu` or `cuda`.
-        threads: torch's intra-op threads; None before they were set.
-        layout: measured memory layout: the fastest of `layout_trials_s` (before compilation), or of an earlier
-            repeat's. Behind a `+` follows attention's first-choice kernel, if several were tried.
+        threads: torch's intra-op threads.
+        layout: fastest memory layout of `layout_trials_s` (before compilation), or of an earlier repeat. Behind a
+            `+` follows attention's first-choice kernel, if several were tried.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
         inherited_s: seconds per phase, such as `import`, of the process that this one was forked from; in no other
-            field. Empty if it was not forked.
+            field.
         wall: host time per step.
         device_time: time per step by the device's events, including its waits for the host; None if the host is
             the device. `device_s` leaves the waits out.
@@ -226,17 +226,15 @@ class Record:
         environment: fingerprint of machine and stack; `environment_id` is its hash.
         reasons: sentences behind the verdict.
         data: source of the inputs: `synthetic`, or files.
-        training: None without a training or a whole job.
+        training: of a training or a whole job.
         group: None if one process measured alone.
-        profile: None unless requested.
-        cache: None for a whole job, and without a measurement.
-        control: None unless requested.
+        cache: None for a whole job.
         latency: of single steps; None for a whole job and for several processes.
         device_busy_s: seconds per step in which the device computes, by a separate pass; of a group's slowest
             rank. None if the host is the device, else for the reason in `missing`.
         script: None for a built-in workload.
-        session: number of the machine's session, from 1: another box, or a later visit to the same one. None if
-            the run has one session.
+        session: number of the machine's session, from 1: another box, or a later visit to the same one. None in a
+            run with one session.
     """
 
     run: str

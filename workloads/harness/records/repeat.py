@@ -23,19 +23,19 @@ class Repeat:
     Attributes:
         threads: CPU threads; None for all physical cores that this process is allowed.
         quick: shorten the wait for a machine to settle.
-        brief: take a few samples, however imprecise, to see that it runs.
+        brief: take a few samples, however imprecise.
         timeout_s: seconds after which the process is stopped.
         profile: make a profile pass after the timed one.
-        data: folder with the real data sets; None draws data of their shapes.
+        data: folder with the real data sets; None draws data.
         trial: build the workload and step it once, to see that it fits.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
         cold_cache: empty the last-level cache before each sample.
-        layout: as in `Record`, the fastest of an earlier repeat; None to search it.
-        gpu: the hardware file's GPU model, which a lane checks on the machine; None for any.
-        any_device: accept the script's own choice of a device; without it, `device` is required.
-        script: the user's command that this measures; None for a built-in workload.
-        session: number of the machine's session, from 1; None if the run has one.
-        partner: the script at another version, measured next to it instead of a control; else None.
+        layout: as in `Record`, of an earlier repeat; None to search it.
+        gpu: the hardware file's GPU model, which a lane checks; None for any.
+        any_device: accept the script's own choice of a device.
+        script: None for a built-in workload.
+        session: number of the machine's session, from 1; None in a run with one.
+        partner: the script at another version, measured next to it instead of a control.
     """
 
     run: str

@@ -18,26 +18,24 @@ class Script:
     """A user's command, which is measured unchanged.
 
     Attributes:
-        command: the words after `python`: a file, or `-m` and a module, and arguments. `{name}` stands for the
-            value of a size, `{data}` for `data`.
-        folder: its working folder, absolute; a lane on another machine sets its copy of the code there.
-        code: id of the folder's source tree, `sha256:` and hexadecimal digits; empty if none was made.
+        command: the words after `python`: a file, or `-m` and a module, and arguments. `{name}` stands for a
+            size's value, `{data}` for `data`.
+        folder: its working folder, absolute; on another machine, a lane sets its copy.
+        code: id of the folder's source tree, `sha256:` and hexadecimal digits; empty without one.
         dirty: the tree has uncommitted changes.
-        packages: the file in the folder that names its packages: `requirements.txt`, `pyproject.toml` or
-            `uv.lock`; None uses the installed packages.
-        data: a folder of the measuring machine, or an `s3://` address that is copied there; None if the script
-            has its own.
-        steps, epochs: length of the whole job to predict; at most one is given.
+        packages: the folder's `requirements.txt`, `pyproject.toml` or `uv.lock`; None uses the installed packages.
+        data: a folder of the measuring machine, or an `s3://` address that is copied there.
+        steps, epochs: length of the job to predict, by at most one of them.
         through: steps or epochs, in the unit of the job's length, to measure before the prediction.
-        step_of: ends a step: an optimizer's class (`Adam:2` is the second Adam that steps), `backward`,
-            `forward`, `loader` or `mark`; None finds it.
+        step_of: ends a step: an optimizer's class (`Adam:2` is the second Adam that steps), `backward`, `forward`,
+            `loader` or `mark`; None finds it.
         samples: in a step, of all ranks; None finds them.
         processes: ranks that train together, as under torchrun.
-        whole: run it to its end, unwatched, instead of stopping it once it is measured.
-        keep: the measuring machine's folder for the files that it writes; None for no folder.
+        whole: run it to its end, unwatched.
+        keep: the measuring machine's folder for its files, if any.
         in_place: run in its folder itself, not in a copy.
-        image: its container image; None to run without one.
-        program: where any other program's numbers are found; None for Python. `command` then has its words.
+        image: its container image, if any.
+        program: the numbers of any other program, whose words `command` has.
     """
 
     command: tuple[str, ...]
@@ -94,12 +92,11 @@ class JobTime:
     """Time of a script's whole job, from process start to end.
 
     Attributes:
-        steps: of the whole job; 0 if it ran to its end with an unknown step.
-        epochs: if the script's loader shows their length.
-        seconds, low_s, high_s: prediction with its 95 % interval; all equal if it ran to its end.
-        measured: True if it ran to its end.
-        left_out: parts of the job that were never seen and that the time does not include: it takes at least
-            `low_s`.
+        steps: 0 if it ran to its end with an unknown step.
+        epochs: if the loader shows their length.
+        seconds, low_s, high_s: prediction with 95 % interval; equal if it ran to its end.
+        measured: it ran to its end.
+        left_out: parts that were never seen and that the time lacks: it takes at least `low_s`.
     """
 
     steps: int
@@ -116,13 +113,12 @@ class ScriptFiles:
     """Files of a script's run.
 
     Attributes:
-        place: `copy` if it ran in a temporary copy of its folder, `folder` if in the folder itself.
+        place: `copy` if it ran in a temporary copy of its folder, else `folder`.
         written: number of files made or changed in the copy; None in the folder itself.
         names: of the first of them, relative to the folder.
-        linked: files that were linked, not copied, because they are large or look like secrets; linked folders
-            that are too large; links that lead out of the folder.
-        changed: the first files of the user's folder that changed while the script ran in a copy.
-        kept: the folder that got the written files; empty if none did.
+        linked: linked, not copied: large files, secrets, large folders, links that lead out of the folder.
+        changed: the first of the user's files that changed while the script ran in a copy.
+        kept: the folder that got the written files, if any.
     """
 
     place: str = "copy"
@@ -140,34 +136,32 @@ class ScriptRun:
     Attributes:
         command: the words that ran, sizes filled in.
         code, dirty: as in `Script`.
-        counted: the kind of a step: `call` (of any program), `optimizer`, `backward` (with optimizers that step
-            inside it), `forward` (the outermost, in a script that trains nothing), `loader` (a batch) or `mark`
-            (by the script's own calls).
-        step_of: the declaration that gives the same steps, as in `Script`; empty in older records.
+        counted: kind of a step: `call` (of any program), `optimizer`, `backward` (with optimizers that step inside
+            it), `forward` (without a training), `loader` (a batch) or `mark` (by the script's own calls).
+        step_of: the declaration of the same steps, as in `Script`; empty in older records.
         steps: all that were seen, cold ones included.
         optimizers: names of the classes that stepped.
-        optimizer_steps: of each optimizer in a step, by class and number; empty if there is one.
+        optimizer_steps: in a step, by class and number; empty for one optimizer.
         accumulation: backward calls in a step; None without any.
-        samples, tokens: in a step, of all ranks; None if unknown or varying; `tokens` also if the input is not
-            token ids.
+        samples, tokens: in a step, of all ranks; None if unknown or varying, `tokens` also without token ids.
         samples_from: `loader`, `model` (its calls) or `declared`; empty without samples.
-        doubts: missing numbers and the reasons, with the option that states them.
-        losses: of the first backward call of each of the first steps, before any scaling. With accumulation, many
-            scripts divide the loss by the number of calls.
-        shares: parts of a steady step that add up to 1: `loader`, `copy`, `launch`, `communication`, `compute` and
-            `other`; only those that were seen.
-        mean_s, mean_low_s, mean_high_s: wall seconds per step, with evaluation, checkpoints and the ends of epochs
-            between steps, and the 95 % interval; None with too few steps.
-        first_step_s: seconds from the start of the process to the end of the first step.
-        epoch_steps: steps of an epoch, if the script's loader shows them.
-        job: None if no length was given and it did not run to its end.
+        doubts: missing numbers, reasons, and the options that state them.
+        losses: of the first backward call of each of the first steps, unscaled. With accumulation, many scripts
+            divide the loss by the number of calls.
+        shares: parts of a steady step, which add up to 1: `loader`, `copy`, `launch`, `communication`, `compute`,
+            `other`.
+        mean_s, mean_low_s, mean_high_s: wall seconds per step with 95 % interval, including evaluation,
+            checkpoints and ends of epochs; None with too few steps.
+        first_step_s: from the start of the process to the end of the first step.
+        epoch_steps: by the script's loader.
+        job: None without a given length, unless it ran to its end.
         memory_left_bytes: at the peak, of the device, or of the host on a CPU.
-        ended: `stopped` once it was measured, `finished` by itself, or `died` with its process.
+        ended: `stopped` once measured, `finished` by itself, or `died` with its process.
         exit_code: of a script that finished.
-        installed_packages: packages added to the installed ones, as `name==version`.
+        installed_packages: additional ones, as `name==version`.
         image: its container image; empty for the machine's own environment.
-        files: that it wrote, and their place; None in older records.
-        program: calls and numbers of any other program; None for a Python script.
+        files: None in older records.
+        program: calls and numbers of another program; None for Python.
     """
 
     command: tuple[str, ...]

@@ -29,18 +29,18 @@ class Timing:
 
     Attributes:
         ci_low_s, ci_high_s: 95 % bounds of the median (order statistics); None below 6 samples.
-        mean_low_s, mean_high_s: 95 % bounds of the mean, by `batches` independent batches of samples; None below
-            three, and in older records.
+        mean_low_s, mean_high_s: 95 % bounds of the mean, by `batches` independent batches; None below three, and
+            in older records.
         mean_s: total time of all blocks over their `steps`, for throughput and cost: unlike the median it does not
             depend on the length of a block. Older records lack it: read `total_mean_s`. A script's rare work, such
-            as an evaluation, counts as often as it usually happens.
+            as an evaluation, is left out.
         p95_s, max_s: of blocks.
         steady: warm-up ended by agreement of its times.
         precision_reached: sampling ended by its precision.
         whole: the one sample is a whole job, whose spread is between repeats.
-        drift: share by which the second half of the samples is slower, if that made them unsteady.
-        to_come: share by which the level that samples approach is slower than their mean, negative for faster;
-            None for steady samples and in older records.
+        drift: share by which the samples' second half is slower, if that made them unsteady.
+        to_come: share by which the approached level is slower than the mean, negative for faster; None for steady
+            samples and in older records.
         needed_s: predicted length of sampling, if it ended early for that.
         burst_s: of the first second of a soaking warm-up.
         sustained: None unless the device is a GPU at its power limit.

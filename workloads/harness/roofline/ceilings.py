@@ -44,13 +44,13 @@ class Ceilings:
 
     Attributes:
         compute: by precision, FLOP/s of the fastest matrix product that fills the device, else of the largest.
-        memory: bytes/s of the faster of a copy (read and written) and reading alone, of at least four times the
+        memory: bytes/s of a copy (read and written) or a read, whichever is faster, of at least four times the
             last-level cache.
         cache: bytes/s of the fastest smaller copy or read.
         gemv: by precision, bytes/s of the fastest product of one row with weights larger than any cache.
         moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.
         launch_s: seconds to launch one operation.
-        last_level_bytes: size of the machine's cache, if a record states it.
+        last_level_bytes: size of the cache, if a record states it.
     """
 
     compute: tuple[tuple[str, Ceiling], ...] = ()

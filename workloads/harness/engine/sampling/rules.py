@@ -20,24 +20,23 @@ class Rules:
     Attributes:
         stretch_s: least length of a warm-up's stretches: clocks settle in time, not in steps.
         stretch_samples: least samples of a stretch.
-        agreement: successive stretches agree if their medians differ by less than this share, or than noise
-            explains.
-        agreements: number of successive agreements that end the warm-up.
+        agreement: largest difference of the medians of stretches that agree, unless noise explains it.
+        agreements: number of successive ones that ends the warm-up.
         warm_min_s: least length of the warm-up.
-        soak_s: the same if sustained speed is requested; its first second is then the burst.
-        settle_s: steps between the counters' reading and the first sample, to warm up a device that was idle then.
-        sample_min_s: least length of the samples' window, for the comparison of its halves and for the counters.
-        look_growth: precision is checked whenever the window has grown by this share; checks after each sample
-            would stop at a lucky moment.
-        half_width: largest half of the mean's 95 % interval, as a share. It is below the promised 1 % because
-            repeated checks stop at a lucky moment.
+        soak_s: the same for sustained speed; its first second is then the burst.
+        settle_s: steps after the counters' reading, to warm up a device that was idle then.
+        sample_min_s: least length of the samples' window, for its halves and the counters.
+        look_growth: share by which the window grows between checks of precision; more checks would stop at a lucky
+            moment.
+        half_width: largest half of the mean's 95 % interval, as a share; below the promised 1 % because of
+            repeated checks.
         batches: least number of independent batches that bound the mean.
         few_batches: the same if the interval is within half of `half_width`, and the samples are on no ramp.
-        is_long: a step is so long that steps are not correlated: each is a batch.
+        is_long: steps are long enough to be independent: each is a batch.
         to_come: largest share of a ramp that can still come after the samples, or lie within them.
-        drift: largest difference of the halves of a device at its power limit, unless noise explains it.
-        hopeless: sampling ends early if its interval so far predicts this many times the cap.
-        long_step_s: length from which a step has fewer samples, and caps of `long_cap_s`.
+        drift: largest difference of the halves at a device's power limit, unless noise explains it.
+        hopeless: sampling ends early if it would need this many times the cap.
+        long_step_s: least length of steps with fewer samples, and caps of `long_cap_s`.
         batch_s: precision is that of the mean over batches of this length; 0 for the median of all samples.
         block_over_timer: least length of a block, in times of the timing itself.
         block_min_s: and in seconds; shorter than a scheduler's time slice, so that most blocks hold no
