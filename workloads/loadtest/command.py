@@ -43,7 +43,7 @@ print(json.dumps([torch.__version__, torch.version.cuda, names]))
 
 
 def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
-    """True if a suite is the load test.
+    """Return whether a suite is the load test.
 
     Raises:
         WorkloadsError: another suite has an option of the load test.
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, suite: Suite, base: Repeat) -> int:
     """Run the load test with the settings of `base`; return 0 if all succeeded, else 1.
 
     Raises:
-        WorkloadsError: the options contradict each other, or the output can't be written.
+        WorkloadsError: the options contradict each other, or the output is not writable.
     """
     tests = planned(options, suite)
     output = options.output or Path(f"loadtest_results_{datetime.now():%Y%m%d_%H%M%S}.json")
@@ -110,7 +110,7 @@ def _jobs(suite: Suite) -> list[Case]:
 
 
 def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -> Iterator[Repeat]:
-    """Yield each test and its computation alone, in shuffled order, with timeouts in proportion to their sizes."""
+    """Yield each test and its computation alone, shuffled, with timeouts in proportion to their sizes."""
     base = replace(base, threads=base.threads or suite.threads, quick=base.quick or suite.quick)
     usual = {test.name: test for test in map(LoadTest.of, _jobs(suite))}
     more = {test.job: test.iterations / usual.get(test.name, test).iterations for test in tests}
@@ -122,7 +122,7 @@ def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -
 def _measure_all(
     todo: Sequence[Repeat], results: Run, output: Path, folder: Path | None, log: logging.Logger
 ) -> None:
-    """Measure the repeats as a suite does, and write the results after each, so that none is lost."""
+    """Measure the repeats as a suite does, writing the results after each."""
 
     def say(text: str) -> None:  # only the wait for the box is shown on standard error
         log.log(logging.INFO if text == WAITING else logging.DEBUG, "%s", text)
@@ -140,7 +140,7 @@ def _measure_all(
     try:
         measure_repeats(todo, say, keep)
     except KeyboardInterrupt:
-        if results.records:  # the last one may not be written yet
+        if results.records:  # the last one might not be written yet
             _write(results, output)
             log.info("interrupted; the results so far are in %s", output)
         raise
@@ -165,7 +165,7 @@ def logged(path: Path | None) -> Iterator[logging.Logger]:
     """Log events to standard error, and all details with their times to a file.
 
     Raises:
-        WorkloadsError: the file can't be written.
+        WorkloadsError: the file is not writable.
     """
     log = logging.Logger(NAME, logging.DEBUG)
     console = logging.StreamHandler(sys.stderr)
@@ -188,10 +188,10 @@ def logged(path: Path | None) -> Iterator[logging.Logger]:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file can be written.
+    """Check that a file is writable.
 
     Raises:
-        WorkloadsError: it can't.
+        WorkloadsError: it is not.
     """
     if path.is_dir():
         raise WorkloadsError(f"--output {path} is a folder; name a file in it")
@@ -204,10 +204,10 @@ def check_writable(path: Path) -> None:
 
 
 def system_info() -> dict[str, Any]:
-    """Describe this machine; a process of its own imports torch, so that no GPU context stays.
+    """Describe this machine by a separate process, so that no GPU context stays.
 
     Raises:
-        WorkloadsError: torch can't be imported.
+        WorkloadsError: torch cannot be imported.
     """
     answer = subprocess.run([sys.executable, "-c", ASK_TORCH], capture_output=True, text=True)
     if answer.returncode:

@@ -1,4 +1,4 @@
-"""The load test's results: its tests and their records, as JSON and as a summary for a terminal."""
+"""The load test's results, as JSON and as a summary for a terminal."""
 
 import statistics
 import time
@@ -84,7 +84,7 @@ STATS = {  # key of the results: column of the monitor, and the key's unit in th
 
 @dataclass(frozen=True, slots=True)
 class LoadTest:
-    """One test: a whole job through the data loader, and the step of its computation alone."""
+    """One test: a whole job through the data loader, and its computation's step alone."""
 
     kind: str
     model: str
@@ -127,7 +127,7 @@ class LoadTest:
 
 @dataclass(slots=True)
 class Run:
-    """A load test and its records so far; `system` is the machine as the results show it."""
+    """A load test and its records so far; `system` describes the machine."""
 
     tests: Sequence[LoadTest]
     system: dict[str, Any]
@@ -137,7 +137,7 @@ class Run:
     records: list[Record] = field(default_factory=list)
 
     def measured(self) -> Iterator[tuple[LoadTest, Record, Record | None]]:
-        """Yield each test that has ended, its job's record, and the record of its computation alone."""
+        """Yield each ended test, its job's record, and its computation's."""
         records = {(record.case, record.repeat): record for record in self.records}
         for repeat in range(1, self.repeats + 1):
             for test in self.tests:
@@ -154,12 +154,12 @@ class Run:
 
 
 def successful(record: Record | None) -> bool:
-    """True if a record has a time: other users of the box make it doubtful, not unsuccessful."""
+    """Return whether a record has a time, even a doubtful one."""
     return record is not None and not record.verdict.is_failure and record.wall is not None
 
 
 def document(run: Run) -> dict[str, Any]:
-    """Return the load test's JSON; `definitions` says what each key means."""
+    """Return the load test's JSON; `definitions` explains each key."""
     results = [result(test, job, alone, run.sample_rate_s) for test, job, alone in run.measured()]
     passed, total = sum(r["success"] for r in results), len(run.tests) * run.repeats
     sizes = [test.job.params for test in run.tests]
@@ -188,7 +188,7 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: float) -> dict[str, Any]:
-    """Return one test's part of the results: unmeasured numbers are null, and `missing` has the reason."""
+    """Return one test's results; `missing` has the reasons of null numbers."""
     well = successful(job)
     seconds = job.wall.median_s if well and job.wall else None
     images, columns = test.batch * test.iterations, in_window(job)
@@ -241,7 +241,7 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
 
 
 def parts_of(test: LoadTest, job: Record, alone: Record | None) -> StepParts | None:
-    """Return the parts of an iteration of a job in seconds; None if its computation alone has no parts."""
+    """Return the parts of a job's iteration in seconds, if its computation alone has parts."""
     if alone is None or not (successful(job) and successful(alone) and job.wall and alone.mean_s):
         return None
     parts = step_parts([alone])
@@ -314,7 +314,7 @@ def _alone(record: Record | None) -> dict[str, Any] | None:
 
 
 def averages(run: Run, kind: str) -> dict[str, Any]:
-    """Return each model's throughput, and the tests' mean share of the throughput of the computation alone."""
+    """Return each model's throughput, and the tests' mean share of the computation's throughput."""
     models: dict[str, dict[str, float]] = {}
     shares, split = [], []
     for test, job, alone in run.measured():
@@ -339,7 +339,6 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
 
 
 def _mean_shares(parts: Sequence[StepParts]) -> dict[str, float] | None:
-    """Return the mean share of each part of an iteration; None without any."""
     shares = [asdict(found.scaled(1 / found.step_s)) for found in parts]
     return {name: statistics.fmean(of[name] for of in shares) for name in shares[0]} if shares else None
 
@@ -384,6 +383,6 @@ def summary(run: Run) -> str:
 
 
 def parts_text(shares: Mapping[str, float]) -> str:
-    """Return a sentence with the share of each part of an iteration."""
+    """Return a sentence with each part's share of an iteration."""
     computes, host, loader = (f"{shares[name]:.0%}" for name in ("device", "host", "loader"))
     return f"the device computes for {computes} of an iteration, waits for its host for {host}, for data for {loader}"

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Load a server; print one JSON object. Return 0, or 1 if nothing was measured."""
+    """Load a server and print one JSON object; return 1 if nothing was measured."""
     try:
         options = parser().parse_args(words)
         check(options)
@@ -65,10 +65,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def words_of(address: str, slo: Mapping[str, Any], load: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the words that load an address at promises such as `ttft_p99_ms = 500`, with options by their names.
+    """Return the words that load an address at promises such as `ttft_p99_ms = 500`.
 
     Raises:
-        ValueError: there is no such option.
+        ValueError: an option does not exist.
     """
     names = vars(parser().parse_args([address])).keys() - {"address", "promise"}
     if unknown := sorted(load.keys() - names):
@@ -157,7 +157,7 @@ def played(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def searched(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the largest rate that keeps the promises, and all rates that were tried."""
+    """Return the largest rate that keeps the promises, and all tried rates."""
     server, began_s = server_of(options), time.monotonic()
     idle = idle_summary(server, options)
 
@@ -184,7 +184,7 @@ def _with_answers(answers: Sequence[ServedAnswer], play: Play) -> PlaySummary:
     """Return the summary of answers.
 
     Raises:
-        ValueError: if none is whole, with the reason of most.
+        ValueError: none is whole; with the most frequent reason.
     """
     whole = summary(answers, play.cpu_share)
     if whole.errors and sum(whole.errors.values()) == whole.requests:
@@ -213,7 +213,7 @@ def described(at: RateTrial) -> dict[str, Any]:
 
 
 def promised(result: LargestRate, promises: Sequence[Promise]) -> PromisedRate:
-    """Return the result of a search for a record; tokens a second are those of the rate, not of the arrivals drawn."""
+    """Return a search's result for a record; tokens a second are those of the rate, not of the drawn arrivals."""
     best = result.point
     return PromisedRate(
         promises=tuple(map(str, promises)),
@@ -236,7 +236,7 @@ def promised(result: LargestRate, promises: Sequence[Promise]) -> PromisedRate:
 
 
 def largest(result: LargestRate, idle: PlaySummary, promises: Sequence[Promise]) -> dict[str, Any]:
-    """Return the result of a search as data."""
+    """Return a search's result as data."""
     found = promised(result, promises)
     return {
         PROMISED: asdict(found),

@@ -1,4 +1,4 @@
-"""One streamed request to an OpenAI-compatible server, and when each part of its answer came."""
+"""One streamed request to an OpenAI-compatible server, and the times of its answer's parts."""
 
 import asyncio
 import json
@@ -19,17 +19,17 @@ MOST_ANSWER_BYTES = 64 << 20
 
 @dataclass(slots=True)
 class ServedAnswer:
-    """What became of a request; times in seconds from the beginning of the load.
+    """A request's outcome; times in seconds from the beginning of the load.
 
     Attributes:
-        due_s: its arrival time by the plan. Every latency counts from here: a load generator that waits for the server
-            would otherwise leave out the requests that are due meanwhile (coordinated omission).
+        due_s: its planned arrival, from which every latency counts: a load generator that waits for the server
+            would leave out the requests due meanwhile (coordinated omission).
         sent_s: when it was sent.
         first_s: when its first token came.
         last_s: when its last token came, or when it failed.
-        tokens: of the answer, as the server counts them; if it does not, the parts with text.
-        gaps_s: the time from each part with text to the next.
-        error: the reason why there is no whole answer, else None.
+        tokens: of the answer by the server's count, else the parts with text.
+        gaps_s: times from each part with text to the next.
+        error: the reason why there is no whole answer.
     """
 
     due_s: float
@@ -66,11 +66,11 @@ class ServedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The address of a server, and the fields of each request to it besides the prompt.
+    """The address of a server, and the constant fields of each request.
 
     Attributes:
         url: of the completions or of the chat completions.
-        body: `model` and options of the server's own, such as `ignore_eos`.
+        body: `model` and the server's own options, such as `ignore_eos`.
         timeout_s: after which a request has failed.
     """
 
@@ -149,10 +149,10 @@ async def _read(response: "ClientResponse", answer: ServedAnswer, began_s: float
 
 
 def _event(data: bytes, usage: Any) -> tuple[bool, Any]:
-    """Return whether an event has text of the answer, and the server's count of tokens so far.
+    """Return whether an event has text, and the server's count of tokens so far.
 
     Raises:
-        ValueError: if it is not a JSON object.
+        ValueError: it is not a JSON object.
     """
     event = json.loads(data)
     if not isinstance(event, dict) or "error" in event:
@@ -166,6 +166,5 @@ def _event(data: bytes, usage: Any) -> tuple[bool, Any]:
 
 
 def _count(usage: Any, name: str) -> int | None:
-    """Return a count of the server's, None if it does not count."""
     count = usage.get(name) if isinstance(usage, dict) else None
     return count if type(count) is int and 0 < count < 1 << 31 else None

@@ -31,7 +31,7 @@ class Lengths:
         """Return the lengths of `512` or `128-1024`.
 
         Raises:
-            ValueError: if the text is neither, or a number is not from 1 to 1,000,000.
+            ValueError: the text is malformed, or a number is not from 1 to 1,000,000.
         """
         first, dash, last = text.partition("-")
         try:
@@ -45,14 +45,14 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt, and the number of tokens that its answer is to have."""
+    """A prompt, and the requested number of its answer's tokens."""
 
     prompt: str
     output_tokens: int
 
 
 def drawn_requests(prompts: Lengths, outputs: Lengths, seed: int) -> Iterator[Request]:
-    """Yield requests of random words without end. No two share a long prefix, so that no cache serves them."""
+    """Yield endless requests of random words, without long common prefixes, which caches could serve."""
     draw = random.Random(f"requests {seed}")
     while True:
         words = draw.choices(WORDS, k=draw.randint(prompts.low, prompts.high))
@@ -60,10 +60,10 @@ def drawn_requests(prompts: Lengths, outputs: Lengths, seed: int) -> Iterator[Re
 
 
 def requests_of_file(path: Path) -> Iterator[Request]:
-    """Yield the requests of a file without end, in its order: a JSON object a line, `prompt` and `output_tokens`.
+    """Yield a file's requests endlessly, in order: a JSON object a line, `prompt` and `output_tokens`.
 
     Raises:
-        ValueError: if a line is something else, or there is none.
+        ValueError: a line is malformed, or there is none.
     """
     requests = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -88,16 +88,16 @@ def requests_of_file(path: Path) -> Iterator[Request]:
 
 
 def poisson(rate: float, seed: int) -> Iterator[float]:
-    """Yield arrival times in seconds from 0 on, without end: independent arrivals, `rate` of them a second."""
+    """Yield arrival times in seconds from 0 on, endlessly: independent, `rate` of them a second."""
     draw = random.Random(f"arrivals {seed}")
     return accumulate(draw.expovariate(rate) for _ in repeat(None))
 
 
 def trace(path: Path, speed: float = 1.0) -> Iterator[float]:
-    """Yield the arrival times of a file, one number of seconds a line, `speed` times as dense.
+    """Yield a file's arrival times, one number of seconds a line, `speed` times as dense.
 
     Raises:
-        ValueError: if a line is not a number, or the times do not rise.
+        ValueError: a line is not a number, or the times do not rise.
     """
     try:
         times_s = [float(line) for line in path.read_text().split()]

@@ -1,4 +1,4 @@
-"""Requests sent when they are due, and the answers that are settled."""
+"""Send requests when they are due, and collect settled answers."""
 
 import asyncio
 import math
@@ -36,10 +36,10 @@ class Play:
     Attributes:
         most_s: after which no request is sent.
         warm_up_s: answers to requests due before this do not count.
-        patience_s: a request that waits longer at the end counts as failed, one that waits less does not count.
-        is_enough: tells from the settled answers, in the order of their due times, that no more are needed. A thread
-            asks it, so that no request waits for the answer.
-        cpu_share: of one CPU, which all requests share, over the play; None before its end.
+        patience_s: a request that waits longer at the end has failed; one that waits less does not count.
+        is_enough: returns whether the settled answers, in the order of their due times, suffice; called by a
+            thread, so that no request waits for it.
+        cpu_share: of one CPU over the play; None before its end.
     """
 
     most_s: float
@@ -59,15 +59,15 @@ class Play:
         self.began_s, self.began_cpu_s = time.monotonic(), time.process_time()
 
     def settled(self) -> list[ServedAnswer]:
-        """Return the answers that count: all of requests due before the first one that is still open.
+        """Return the answers that count: of all requests due before the first open one.
 
-        Answers that came early while others are open say too little about the slow ones.
+        Early answers, while others are open, say too little about the slow ones.
         """
         ended = takewhile(lambda answer: answer.last_s > 0 and (answer.tokens or answer.error), self.answers)
         return [answer for answer in ended if answer.due_s >= self.warm_up_s]
 
     def is_over(self, due_s: float) -> bool:
-        """Return whether no request is sent any more."""
+        """Return whether no further request is sent."""
         if due_s > self.most_s or self._has_failed():
             return True
         if self.look is None and len(self.answers) - len(self.open) >= self.next_look:
@@ -130,7 +130,7 @@ async def open_loop(
 async def closed_loop(
     server: Server, clients: int, requests: Iterator[Request], play: Play
 ) -> list[ServedAnswer]:
-    """Let each of several clients send its next request when its last one is answered; return the settled answers."""
+    """Let each client send a request when its last one is answered; return the settled answers."""
 
     async def client() -> None:
         while not play.is_over(due_s := time.monotonic() - play.began_s):
@@ -145,7 +145,7 @@ async def closed_loop(
 
 @contextmanager
 def _quick_turns() -> Iterator[None]:
-    """Let the event loop interrupt the thread that looks at answers within a fraction of a millisecond."""
+    """Let the event loop interrupt the thread that checks answers within a fraction of a millisecond."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN_S)
     try:
@@ -155,7 +155,6 @@ def _quick_turns() -> Iterator[None]:
 
 
 def _session() -> "ClientSession":
-    """Return a client that opens as many connections as there are requests."""
     try:
         from aiohttp import ClientSession, ClientTimeout, TCPConnector
     except ImportError:
@@ -173,15 +172,15 @@ async def until(moment_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PlaySummary:
-    """The measurements of a play; times in seconds, infinite where too many requests failed.
+    """The measurements of a play; times in seconds, infinite if too many requests failed.
 
     Attributes:
         seconds: from the first to the last due time that counts.
-        errors: how many requests failed, by reason.
+        errors: number of failed requests, by reason.
         quantiles: of each metric, over all requests.
-        late_s: within this 99 of 100 requests were sent after they were due.
-        in_flight: the mean number of open requests, in the first and in the second half of the time.
-        cpu_share: of one CPU, which the load generator used; None if unknown.
+        late_s: 99 % of requests were sent within this time after they were due.
+        in_flight: the mean number of open requests, in each half of the time.
+        cpu_share: of one CPU, for the load generator.
     """
 
     requests: int
@@ -211,26 +210,26 @@ class PlaySummary:
 
     @property
     def is_late(self) -> bool:
-        """Whether the load generator itself, and not the server, made requests late."""
+        """True if the load generator, not the server, made requests late."""
         return self.late_s > max(LATE_S, LATE_SHARE * min(self.quantiles["ttft"]["p50"], 10.0))
 
     @property
     def is_busy(self) -> bool:
-        """Whether the load generator needed all of its CPU, so that latencies can be its own."""
+        """True if the load generator needed all of its CPU, which can cause latencies."""
         return (self.cpu_share or 0.0) > BUSY
 
     @property
     def grows(self) -> bool:
-        """Whether more and more requests were open: such a rate is not kept up for long."""
+        """True if more and more requests were open, so that the rate cannot last."""
         first, second = self.in_flight
         return second > 2 * first + 3
 
 
 def summary(answers: Sequence[ServedAnswer], cpu_share: float | None = None) -> PlaySummary:
-    """Return the summary of settled answers, in the order of their due times, with the load generator's own CPU.
+    """Return the summary of settled answers, in the order of their due times.
 
     Raises:
-        ValueError: if there are fewer than two.
+        ValueError: there are fewer than two.
     """
     if len(answers) < 2:
         raise ValueError(f"{len(answers)} requests were answered: too few to say anything")
@@ -257,7 +256,6 @@ def summary(answers: Sequence[ServedAnswer], cpu_share: float | None = None) -> 
 
 
 def _in_flight(answers: Sequence[ServedAnswer]) -> tuple[float, float]:
-    """Return the mean number of open requests at due times of the first half, and of the second."""
     dues, ends = [answer.due_s for answer in answers], sorted(answer.last_s for answer in answers)
     open_then = [number - bisect_right(ends, due_s) for number, due_s in enumerate(dues)]
     half = len(dues) // 2

@@ -32,7 +32,7 @@ class PromiseVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """At least the share `quantile` of all requests has its `metric` within `limit_s`."""
+    """A limit for latencies: at least the share `quantile` of requests has `metric` within `limit_s`."""
 
     metric: str
     quantile: float
@@ -71,7 +71,7 @@ class Judged:
 
     Attributes:
         quantile_s: the promised quantile of the answers; infinite if too many failed.
-        broken_share: the share of requests that were beyond the limit or failed, with `low` and `high`.
+        broken_share: the share of requests beyond the limit or failed, with `low` and `high`.
     """
 
     promise: Promise
@@ -85,10 +85,9 @@ class Judged:
 def judge(promise: Promise, answers: Sequence[ServedAnswer]) -> Judged:
     """Return whether answers, in the order of their due times, keep a promise.
 
-    Requests that wait in one queue are late together, so that a share of n of them is known as badly as that of
-    fewer independent ones: n divided by the correlation time of the series late or not. Where few are late, this
-    time cannot be seen, and that of the slowest tenth stands for it. It is itself an estimate from few independent
-    stretches, which Student's t allows for.
+    Requests in one queue are late together: a share of n of them is known as badly as of n divided by the
+    correlation time of the series late or not. If few are late, this time cannot be seen, and that of the slowest
+    tenth replaces it. Student's t allows for the few independent stretches that it is estimated from.
     """
     seconds = [promise.seconds_of(answer) for answer in answers]
     is_late = [second > promise.limit_s for second in seconds]
@@ -111,7 +110,7 @@ def judge(promise: Promise, answers: Sequence[ServedAnswer]) -> Judged:
 
 
 def share_interval(share: float, count: float, z: float) -> tuple[float, float]:
-    """Return the score interval of a share of `count` independent requests; 0 to 1 if there are none.
+    """Return the score interval of a share of `count` independent requests; 0 to 1 without any.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22, 1927.
     """
@@ -123,13 +122,12 @@ def share_interval(share: float, count: float, z: float) -> tuple[float, float]:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least the share of all do not exceed; infinite without values."""
+    """Return the smallest value that `share` of all do not exceed; infinite without values."""
     ordered = sorted(values)
     return ordered[max(math.ceil(share * len(ordered)) - 1, 0)] if ordered else math.inf
 
 
 def _correlation_time(is_late: Sequence[bool]) -> float:
-    """Return how many successive requests say as much of a share as one that is independent: at least 1."""
     share = sum(is_late) / len(is_late) if is_late else 0.0
     if not 0 < share < 1:
         return 1.0

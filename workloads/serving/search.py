@@ -1,4 +1,4 @@
-"""The largest rate of requests that keeps a promise, between a rate that does and one that does not."""
+"""Find the largest rate of requests that keeps a promise."""
 
 import math
 import time
@@ -20,8 +20,8 @@ class RateTrial:
     """A rate that was tried.
 
     Attributes:
-        rate: offered, in requests a second.
-        reason: why the point is undecided although there were answers enough; else None.
+        rate: offered requests per second.
+        reason: why the point is undecided despite enough answers.
     """
 
     rate: float
@@ -42,7 +42,7 @@ class RateTrial:
 
     @property
     def is_met(self) -> bool:
-        """Whether the answers as they came are within the promises, and the queue did not grow."""
+        """True if the answers are within the promises, and the queue did not grow."""
         return not self.summary.grows and all(held.quantile_s <= held.promise.limit_s for held in self.judged)
 
 
@@ -77,8 +77,8 @@ class LargestRate:
 
     Attributes:
         point: None if no rate met them.
-        low: the largest rate that is shown to keep them; 0 if none is.
-        high: the smallest rate that is shown to break one; infinite if none is.
+        low: the largest rate shown to keep them, or 0.
+        high: the smallest rate shown to break one, or infinity.
         points: all that were tried, in this order.
     """
 
@@ -93,11 +93,11 @@ def largest_rate(
 ) -> LargestRate:
     """Try rates until the largest that meets the promises is known to `precision`, or the time is over.
 
-    The rate doubles until the promises are not met, or halves until they are; then the interval is halved on a
+    The rate doubles until the promises are broken, or halves until they are met; then the interval is halved on a
     logarithmic scale.
 
     Args:
-        measure: plays a rate, in requests a second.
+        measure: plays a rate, in requests per second.
         first_rate: such as that of a client who waits for each answer.
         most_s: the time after which no further rate is tried.
     """

@@ -1,4 +1,4 @@
-"""The server of a command: start it, wait until it is ready, and stop it with all its processes."""
+"""The server of a command: start it, wait for it, and stop all of its processes."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class LiveServer:
     """A server that was started.
 
     Attributes:
-        handle: a descriptor that can be read once its process has ended.
-        kills: processes that the kernel had killed for want of memory before.
-        peak_bytes: the most resident memory of its processes together.
-        ready_s: seconds until it was ready; None if it is not.
+        handle: a descriptor that is readable once its process has ended.
+        kills: earlier out-of-memory kills by the kernel.
+        peak_bytes: peak resident memory of its processes together.
+        ready_s: seconds until it was ready; None before.
     """
 
     serving: Serving
@@ -57,12 +57,12 @@ class LiveServer:
     ready_s: float | None = None
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read once its process has ended."""
+        """Return the descriptor that is readable once its process has ended."""
         return self.handle
 
     @property
     def has_ended(self) -> bool:
-        """Whether its process has ended by itself."""
+        """True if its process has ended by itself."""
         return self.process.poll() is not None
 
     @property
@@ -71,7 +71,7 @@ class LiveServer:
         return last_lines(bytes(self.output.kept).decode(errors="replace"))
 
     def run(self) -> ServingRun:
-        """Return the facts of the run for its record, before the server is stopped."""
+        """Return the run for its record, before the server is stopped."""
         code = self.process.poll()
         return ServingRun(self.serving.command, self.ready_s, code, tuple(self.lines))
 
@@ -100,7 +100,7 @@ def served(
     phases: Phases,
     findings: list[Finding],
 ) -> Iterator[LiveServer | None]:
-    """Start a server and wait until it is ready; it is gone afterwards, with all processes of its group.
+    """Start a server and wait until it is ready; afterwards stop all processes of its group.
 
     A server that cannot start or is not ready by `ends_s` is a finding.
     """
@@ -119,7 +119,7 @@ def served(
 
 @contextmanager
 def _running(serving: Serving, environ: Mapping[str, str], folder: str) -> Iterator[LiveServer]:
-    """Start a server; it and the processes of its group are gone afterwards, also if this process is killed.
+    """Start a server, and end its group afterwards, also if this process is killed.
 
     Raises:
         WorkloadsError: the machine cannot start it, or another server is in its place.
@@ -165,7 +165,7 @@ def _close(stream: IO[bytes] | None) -> None:
 
 
 def _wait(server: LiveServer, case: Case, ends_s: float) -> list[Finding]:
-    """Wait until a server is ready; return the finding if it never is, or is not by `ends_s`."""
+    """Wait until a server is ready, or return the finding if it is not by `ends_s`."""
     serving = server.serving
     last_s = min(ends_s, server.started_s + serving.ready_timeout_s)
     answer = ""
@@ -183,7 +183,7 @@ def _wait(server: LiveServer, case: Case, ends_s: float) -> list[Finding]:
 
 
 def reply(address: str, timeout_s: float) -> str:
-    """Return an empty text if an address answers with status 200, else a clause that says its answer."""
+    """Return an empty text for status 200, else a clause with the answer."""
     try:
         with _OPENER.open(address, timeout=timeout_s) as response:
             status = response.status

@@ -43,7 +43,7 @@ class Pool:
 
 
 def drawn_model(env: Env, build: Callable[[], Module], dtype: torch.dtype) -> Module:
-    """Build a model on the device: scale-keeping matrices, norms one, biases zero.
+    """Build a model on the device: matrices keep their input's scale, norms are one, biases zero.
 
     `build` is called on tensors without data; the model has no buffers, whose values would be lost.
     """
