@@ -177,7 +177,6 @@ class Holding:
         )
 
     async def _lost(self, instance_id: str) -> State[Any]:
-        """Wait until the box is lost; return the state of a lost box."""
         while True:
             await anyio.sleep(self.pace.look_s)
             try:

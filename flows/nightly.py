@@ -85,7 +85,6 @@ async def _judge_after_unfiled(results: ResultsAddress, run: str) -> JudgedNight
 
 
 async def _confirm_suspects(judged: JudgedNight, request: RunRequest) -> None:
-    """Measure the suspects of a night again, within the rest of its budget."""
     run, budget_usd = judged.night.plan.run, request.budget_usd or 0.0
     night = request.night or Night()
     for machine, cases in judged.to_confirm.items():
@@ -102,7 +101,6 @@ async def _confirm_suspects(judged: JudgedNight, request: RunRequest) -> None:
 
 
 async def _measured(request: RunRequest) -> str:
-    """Run `bench` with a request; return the name of its run."""
     state = await bench(request=request, return_state=True)
     run_id = state.state_details.flow_run_id
     if run_id is None or not (state.is_completed() or state.name == NOTHING):

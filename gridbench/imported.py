@@ -81,7 +81,6 @@ def imported(
 
 
 def _price(text: str) -> tuple[str, float | Hardware]:
-    """Parse `MACHINE=USD` or `MACHINE=HARDWARE`."""
     match = re.fullmatch(USD, text)
     if match and not re.match(r"[-.\d]", match[2]):
         return match[1], load_hardware(match[2])

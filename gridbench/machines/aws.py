@@ -96,7 +96,6 @@ def up_aws(
 
 
 def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Account, StackPlan, Stack]":
-    """Create or change the stack after asking; return its final state."""
     from gridbench.setup.aws import noted_region
     from infra.aws import stack as stacks
     from infra.aws.account import connect, region_of

@@ -260,7 +260,6 @@ def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
 
 
 def _run(request: RunRequest, results: ResultsAddress, plan: Plan) -> None:
-    """Measure a request with `bench`, print the answer, and exit."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import tell, went_to_its_end
     from gridbench.run.remote import open_session

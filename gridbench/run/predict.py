@@ -97,7 +97,6 @@ def predict(
 
 
 def _targets(machines: Sequence[Hardware], on: list[str] | None, offers: bool) -> list[Hardware]:
-    """Return the machines to predict; without a run, for one GPU."""
     if offers:
         gpus = min((machine.gpus for machine in machines), default=1)
         return offered(rentable(DEPLOYMENTS, datetime.now(UTC).date()), gpus)

@@ -195,7 +195,6 @@ def _able(name: str) -> bool:
 
 
 def _pause(settings: Mapping[str, str], scheduled: Collection[str], still: Collection[str]) -> None:
-    """Pause the scheduled deployments in `still`, and resume the others."""
     again = Retrying(  # the server answers 503 while SQLite is locked
         retry=retry_if_exception_type(httpx.HTTPError),
         stop=stop_after_delay(60),

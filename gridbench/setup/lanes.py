@@ -65,7 +65,6 @@ def _under_way(client: "SyncPrefectClient", pool: str) -> list["FlowRun"]:
 
 
 def _completed(client: "SyncPrefectClient", run: str) -> bool | None:
-    """Return True if the `bench` of a run has completed, None while it runs."""
     from prefect.client.schemas import filters
 
     name = filters.FlowRunFilter(name=filters.FlowRunFilterName(any_=[run]))

@@ -90,7 +90,6 @@ class CloudWorker:
         return f"The worker of pool {self.pool} had stopped ({ending}) and was started again."
 
     def _take(self) -> bool:
-        """Start the worker here, unless another run has it."""
         if not _locked(self._owner, fcntl.LOCK_EX):
             return False
         self._ours = True

@@ -82,7 +82,6 @@ def _replace(fields: dict[str, Any], path: Path, block_id: str | None) -> None:
 
 
 def _block_id(block: str) -> str:
-    """Return the id of a server's notification block."""
     from prefect.blocks.abstract import NotificationBlock
     from prefect.blocks.core import Block as PrefectBlock
 

@@ -133,7 +133,6 @@ def _report(
 
 
 def _earlier(request: BisectRequest) -> list[Store]:
-    """Return the runs of an interrupted search, oldest first."""
     earlier = runs_of(request.results, request.id)
     if not earlier:
         raise GridbenchError(f"{request.results} has no run of {request.id!r}; start without --resume")
@@ -184,7 +183,6 @@ def _run_search(
 
 
 def _again(request: BisectRequest) -> str:
-    """Return the command that continues a search."""
     ours = ("--resume", request.id, f"--resume={request.id}")
     words = [word for word in sys.argv[1:] if word not in ours]
     return shlex.join(["gridbench", *words[:1], "--resume", request.id, *words[1:]])
@@ -214,7 +212,6 @@ def searched(
 
 
 def _is_complete(store: Store, version: Version, id: str) -> bool:
-    """Return True if a stored run has all its records."""
     plan = store.plan
     measured = plan.night.version if plan.night else None
     if measured != version:

@@ -51,7 +51,6 @@ def shortage(quotas: Any, instance: str, vcpus: int, spot: bool) -> str | None:
 
 
 def _value(quotas: Any, code: str) -> float | None:
-    """Return a quota's value; None if this account can't read it."""
     try:
         return float(quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
     except (BotoCoreError, ClientError, KeyError):

@@ -130,7 +130,6 @@ async def _clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None
 
 
 async def _return_all(api: LambdaApi, instance_ids: set[str], rented: Rented) -> list[str]:
-    """Give back each, and return a sentence for each failure."""
     failures = []
     for instance_id in sorted(instance_ids):
         try:

@@ -74,7 +74,6 @@ async def end(api: LambdaApi, running: Sequence[RunningRental], say: Say) -> tup
 
 
 async def _returned(api: LambdaApi, rental: RunningRental, say: Say) -> str:
-    """Give one back; return a sentence if that failed."""
     what = f"{rental.lease.hardware} of run {rental.lease.run} ({rental.instance.id})"
     try:
         await give_back(api, rental.instance.id)

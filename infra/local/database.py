@@ -64,7 +64,6 @@ class DatabaseWatch:
         )
 
     def _news(self) -> str:
-        """Return the log's text since the last call."""
         with suppress(OSError), self._log.open("rb") as log:
             start = self._offset if self._log.stat().st_size >= self._offset else 0
             log.seek(start)

@@ -241,7 +241,6 @@ class LocalStack:
             )
 
     def _serve(self) -> None:
-        """Start the server and wait until it answers."""
         assert self._server is not None
         self._server.start()
         deadline = time.monotonic() + self.start_s

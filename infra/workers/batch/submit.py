@@ -83,7 +83,6 @@ class Submitter:
         return self._arns[name], set(configuration.secrets)
 
     async def _register(self, request: dict[str, Any]) -> str:
-        """Reuse the active definition of this content, or register it."""
         answer = await self._region.retry(
             "batch",
             "describe_job_definitions",

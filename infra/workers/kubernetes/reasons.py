@@ -174,7 +174,6 @@ def by_itself(pod: Object) -> Object:
 
 
 def _of(events: list[Object], *reasons: str) -> list[Object]:
-    """Return the events with one of these reasons, in their order."""
     return [event for event in events if event.get("reason") in reasons]
 
 

@@ -170,6 +170,5 @@ class KubernetesJobsWorker(
 
 
 def _key(configuration: KubernetesJobsConfiguration) -> tuple[str, str]:
-    """Return the unique key of a namespace of one cluster."""
     cluster = configuration.cluster_config
     return (cluster.model_dump_json() if cluster else "", configuration.namespace)

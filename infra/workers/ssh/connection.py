@@ -140,7 +140,6 @@ async def _keys(host: SshAddress, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
 
 
 def _known(host: SshAddress) -> Any:
-    """Return the acceptable host keys of a box."""
     if host.host_key is None:
         return known_hosts(host)
     try:

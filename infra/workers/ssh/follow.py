@@ -198,7 +198,6 @@ class SshFollow(JobFollow):
         return MachineTime(began, ended)
 
     def _tell(self, look: Look) -> None:
-        """Log the job's obstacle, once."""
         if look.waits != self._waits:
             self.log.info("%s", look.waits or "The job has started.")
             self._waits = look.waits
@@ -225,7 +224,6 @@ class SshFollow(JobFollow):
         return None
 
     async def _read(self, box: SshBox, lines: Lines) -> None:
-        """Read the log to its end, and send lines in batches."""
         lines.rewind()
         read = asyncio.Event()
         flushing = asyncio.create_task(self._flush(box, lines, read))

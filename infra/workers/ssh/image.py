@@ -66,7 +66,6 @@ async def _here(configuration: SshJobConfiguration, image: str) -> tuple[str, in
 
 
 async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> None:
-    """Pipe `save` here into `load` there."""
     saving = await asyncio.create_subprocess_exec(
         *configuration.stream_command,
         "save",

@@ -98,7 +98,6 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
 
     @staticmethod
     def _noted(flow_run: "FlowRun", name: str, hosts: list[Host]) -> Host | None:
-        """Return the box that an earlier worker had chosen for this try."""
         pid = flow_run.infrastructure_pid or ""
         if pid.rpartition("/")[2] != name:
             return None
@@ -185,7 +184,6 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         return Tunnel(named, self.get_flow_run_logger(flow_run))
 
     async def _secret(self, name: str) -> str:
-        """Return the value of a Secret block."""
         try:
             block: Secret[str] = await Secret.aload(name, client=self.client)
         except ValueError as error:

@@ -78,7 +78,6 @@ async def serve(
 
 
 async def _end(server: asyncio.Server, state: ServerState) -> None:
-    """End the server, its connections and its answers in progress."""
     server.close()
     for protocol in list(state.connections):
         if transport := getattr(protocol, "transport", None):
