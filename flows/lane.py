@@ -35,7 +35,7 @@ from workloads.harness.repeat.script_runs import run_script
 from workloads.harness.repeat.series import Other, measure_or_skip
 
 ROOT = Path(__file__).parents[1]
-START_S = 120.0  # most of the job's time before this flow starts: container, imports
+START_S = 120.0  # at most, from the start of the job to that of this flow: container, imports
 SPARE_S = 30.0  # the flow's own time to end
 
 

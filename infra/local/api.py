@@ -141,7 +141,7 @@ def abandon_runs(api: httpx.Client, pool: str, message: str) -> None:
 
 
 def settle_runs(api: httpx.Client, pool: str, message: str) -> int:
-    """Mark runs without a process as crashed, and cancel those that wait; return the number of the crashed."""
+    """Mark runs without a process as crashed and return their number; cancel those that still wait."""
     lost = runs_under_way(api, pool)
     set_states(api, lost, "CRASHED", message)
     set_states(api, runs_due(api, pool), "CANCELLED", message)

@@ -62,7 +62,7 @@ class PoolRuns:
         return {self._worker, *alive(await self.client.read_workers_for_work_pool(self._pool))}
 
     def is_mine(self, run: FlowRun, online: set[str]) -> bool:
-        """Return True for a run of this worker, or of one that is gone and this one succeeds."""
+        """Return True if this worker must follow a run: its own, or one that it takes over."""
         owner = run.labels.get(OWNER)
         if owner == self._worker:
             return True

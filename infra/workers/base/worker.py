@@ -247,7 +247,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         await self.runs.label_cause(flow_run.id, Cause.CRASHED)
 
     async def _propose_pending_state(self, flow_run: "FlowRun") -> bool:
-        """Return True if a run is PENDING, also from another worker without a job."""
+        """Return True if a run is PENDING, also if another worker left it so, without a job."""
         if flow_run.id in self._adopted:
             self._adopted.discard(flow_run.id)
             return True

@@ -97,7 +97,7 @@ def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
 
 
 def lay(distribution: Distribution, folder: Path, tests: Path | None = None) -> None:
-    """Write the project into a new folder, with its own of the workers' `tests`."""
+    """Write the project into a new folder; `tests` is the folder of the workers' tests."""
     laid = {Path(distribution.package, name): path for name, path in sources(distribution).items()}
     laid |= {Path(name): distribution.project / name for name in ("pyproject.toml", "README.md")}
     if tests:

@@ -164,7 +164,7 @@ class KubernetesFollow(JobFollow):
         return self.end_of(vanished) if vanished.name == "Lost" else self.stop or vanished
 
     def _pod_has_s(self, pod: Object) -> float:
-        """Return the seconds left for a deleted job's pod: its deletion's, or the job's."""
+        """Return the seconds in which a deleted job's pod must end: its deletion's, or the job's."""
         limits, now = self.configuration, dt.datetime.now(dt.UTC)
         if deleted := pod["metadata"].get("deletionTimestamp"):
             end, spare_s = dt.datetime.fromisoformat(deleted), limits.grace_s + self.settings.late_s

@@ -265,7 +265,7 @@ class SshBox:
         return text_of((await self._do("cat", f"/dev/shm/{name}/prefect-secrets/profiles.toml")).stdout)
 
     async def own(self, name: str) -> None:
-        """Follow a job by this connection; end an earlier one on the box."""
+        """Follow a job by this connection; end an earlier connection that the box still has."""
         await self._script("session", await self.folder(name))
 
     async def process(self, *arguments: str) -> asyncssh.SSHClientProcess[bytes]:
