@@ -121,7 +121,7 @@ def test_docstrings_are_sentences_and_no_clauses():
     assert len(clauses) <= MOST_WH_SHARE * len(docstrings), clauses
 
 
-def test_a_name_says_what_a_value_is():
+def test_names_state_values_and_not_their_history():
     counts = Counter(name for tree in trees().values() for name in bindings(tree))
     vague = {name: counts[name] for name in sorted(VAGUE) if counts[name]}
     assert sum(vague.values()) <= MOST_VAGUE_SHARE * counts.total(), vague

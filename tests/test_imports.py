@@ -208,7 +208,7 @@ LATER = (
     ],
     ids=["workloads", "list", "every module"],
 )
-def test_listing_what_there_is_stays_instant(code):
+def test_listing_commands_stay_instant(code):
     loaded = loaded_by(code)
     assert "workloads" in loaded
     assert loaded & HEAVY == set()

@@ -1,7 +1,7 @@
 from tests.docs.commands import PAGE, page
 
 
-def test_the_page_is_what_the_code_generates(monkeypatch):
+def test_the_commands_page_is_generated_from_the_code(monkeypatch):
     for name, value in {"COLUMNS": "40", "TERMINAL_WIDTH": "40", "FORCE_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)  # whatever the terminal
     written = page()

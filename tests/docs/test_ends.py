@@ -22,7 +22,7 @@ def test_every_kind_of_lane_has_an_end_that_all_have_in_the_same_words():
     assert len(same) > len(ENDS) / 3, same
 
 
-def test_a_sentence_is_held_to_all_but_what_it_leaves_open():
+def test_a_stated_sentence_matches_with_any_text_for_its_gaps():
     said = Said("Crashed", "crashed", "Box … stopped the job after timeout_s 10.").message
     assert is_said(said, "Box root@10.0.0.1:22 stopped the job after timeout_s 10.")
     assert not is_said(said, "Box root@10.0.0.1:22 stopped the job after timeout_s 100.")

@@ -51,6 +51,6 @@ def test_answers_that_only_an_account_can_confirm_are_on_the_page(name):
 
 
 @pytest.mark.parametrize("belief", reasons.BEHAVIOUR.values(), ids=reasons.BEHAVIOUR.keys())
-def test_each_behaviour_has_a_mark_and_what_is_known_has_a_source(belief):
+def test_each_behaviour_has_a_mark_and_known_ones_a_source(belief):
     assert belief.mark in ("doc", "thread", "belief")
     assert belief.mark == "belief" or re.search(r"openapi\.json|docs\.lambda\.ai|#[0-9]+", belief.source)

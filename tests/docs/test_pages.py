@@ -125,7 +125,7 @@ def test_the_checks_see_something():
     assert Path(__file__).is_relative_to(ROOT)
 
 
-def test_a_block_of_commands_is_found_beside_what_is_printed(tmp_path):
+def test_a_block_of_commands_is_distinguished_from_printed_output(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```\nfirst\n```\nprints\n```text\nwords\n```\nthen\n```\nsecond  # why\n```\n")
     assert block_of(page, "first") == ["first"] and block_of(page, "second") == ["second"]

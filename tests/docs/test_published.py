@@ -1,7 +1,7 @@
 from tests.docs.published import KINDS, PAGE, errors, page
 
 
-def test_the_page_is_what_check_says_of_the_corpus():
+def test_the_page_of_published_errors_is_the_checks_output():
     assert page() == PAGE.read_text(), "write it: python -m tests.docs.published --write"
 
 

@@ -65,7 +65,7 @@ def test_a_value_that_the_form_does_not_offer_is_refused():
     assert validate({"suite": "nope"}, schema_of(bench), raise_on_error=False)
 
 
-def test_a_field_has_a_title_and_a_description_and_what_only_flows_set_is_hidden():
+def test_fields_have_titles_and_descriptions_and_those_of_flows_are_hidden():
     fields = schema_of(bench)["properties"]
     assert list(fields)[:4] == ["suite", "hardware", "baseline", "repeats"]
     assert not {"request", "night"} & fields.keys() and fields["baseline"]["type"] == "string"

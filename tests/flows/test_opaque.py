@@ -13,7 +13,7 @@ def of_a_task():
     return Failed(state_details=StateDetails(task_run_id=uuid4()))
 
 
-def test_a_task_depends_on_what_made_its_argument_and_nothing_in_it_is_looked_at():
+def test_a_task_depends_on_the_source_of_its_argument_and_not_on_its_content():
     state = of_a_task()
     assert [made.id for made in collect_task_run_inputs_sync(opaque(state))] == [
         state.state_details.task_run_id

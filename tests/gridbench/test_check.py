@@ -106,7 +106,7 @@ def test_every_table_of_a_file_is_judged(run, tmp_path):
     assert "post.md, table 1: no errors" in text and "post.md, table 2: 1 error" in text
 
 
-def test_the_page_shows_what_the_command_prints(run, monkeypatch):
+def test_the_page_of_check_shows_its_real_output(run, monkeypatch):
     page = (ROOT / "docs" / "published-tables.md").read_text()
     _, _, after = page.partition("$ gridbench check ")
     command, _, rest = after.partition("\n")
@@ -116,7 +116,7 @@ def test_the_page_shows_what_the_command_prints(run, monkeypatch):
     assert code == 1 and text.rstrip("\n") == shown.rstrip("\n")
 
 
-def test_a_table_without_mistakes_gives_0_and_says_what_was_looked_at(run, tmp_path):
+def test_a_table_without_mistakes_gives_0_and_lists_the_checks(run, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("op,cpu (s),gpu (s),speedup\na,1.000,0.100,10\nb,2.000,0.500,4\n")
     code, text, _ = run(path)

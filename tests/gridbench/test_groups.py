@@ -75,7 +75,7 @@ def test_an_unknown_command_is_named_with_a_similar_command():
 
 
 @pytest.mark.parametrize("words", ["--help", "run --help", "check --help", "prices list --help"])
-def test_help_imports_neither_prefect_nor_what_draws_and_computes(words):
+def test_help_imports_neither_prefect_nor_drawing_nor_computing_libraries(words):
     code = f"import sys; from gridbench.main import app; app({words.split()!r}, standalone_mode=False)"
     script = f"{code}\nprint(sorted(set(sys.modules) & {HEAVY!r}), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

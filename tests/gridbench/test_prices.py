@@ -250,7 +250,7 @@ def fail(*_):
     raise OSError(30, "Read-only file system")
 
 
-def test_a_new_snapshot_is_what_machines_cost_next(capsys, monkeypatch, deployments, catalogue):
+def test_a_new_price_snapshot_sets_the_cost_of_machines(capsys, monkeypatch, deployments, catalogue):
     price = "price: {provider: lambda, instance: gpu_1x_h100_sxm5}"
     (deployments / "hardware" / "h100.yaml").write_text(
         f"title: t\npool: local\ndevice: cuda\ngpus: 1\n{price}\n"

@@ -45,7 +45,7 @@ class TestTable:
     ("name", "size", "wanted"),
     [("mnist", {"batch": 8}, "convolution"), ("gcn", {"hidden": 16}, "addmm")],
 )
-def test_the_profile_names_what_took_most_with_shapes_and_memory(name, size, wanted):
+def test_the_profile_names_the_longest_operations_with_shapes_and_memory(name, size, wanted):
     prepared = find(name).build(env(), **size)
     found = profiled(prepared.step, Device("cpu", torch.device("cpu"), HostClock()))
     assert len(found.operators) == 10

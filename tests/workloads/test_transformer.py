@@ -40,7 +40,7 @@ def test_attention_of_the_transformer_is_the_textbooks(width):
     torch.testing.assert_close(attention(x), attended(attention, x))
 
 
-def test_a_position_sees_only_what_came_before_it():
+def test_a_position_attends_only_to_earlier_positions():
     model = env().model(lambda: decoder.decoder(32, 12)).eval()
     tokens = torch.arange(12)[None]
     changed = tokens.clone()

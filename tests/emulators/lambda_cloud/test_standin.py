@@ -61,7 +61,7 @@ def test_a_wrong_launch_is_refused(cloud, plain, body):
     ("name", "value"),
     [("region_name", "moon-1"), ("instance_type_name", "gpu"), ("ssh_key_names", ["other"])],
 )
-def test_a_launch_of_what_is_unknown_is_not_found(plain, name, value):
+def test_a_launch_of_an_unknown_type_is_not_found(plain, name, value):
     answer = plain.post("/instance-operations/launch", json=LAUNCH | {name: value})
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "global/object-does-not-exist")
 

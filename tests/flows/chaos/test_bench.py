@@ -35,7 +35,7 @@ async def test_a_killed_measuring_process_costs_its_repeat_only(bench):
     assert "killed by SIGKILL" in died[0].reasons[0]
 
 
-async def test_a_killed_lane_is_started_again_for_what_is_left(bench):
+async def test_a_killed_lane_is_started_again_for_the_remaining_repeats(bench):
     run_id = await bench.start(suite="long")
     store = await bench.records(run_id, at_least=1)
     before = contents(store)

@@ -44,7 +44,7 @@ async def test_a_bench_run_measures_every_cell_and_publishes_its_report(bench):
 
 
 @pytest.mark.chaos
-async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(bench):
+async def test_cancelling_stops_the_measurement_and_keeps_its_records(bench):
     run_id = await bench.start(suite="long")
     await bench.records(run_id, at_least=1)
     await bench.measuring()
@@ -91,6 +91,6 @@ async def test_a_run_without_one_time_is_failed_by_name_and_has_its_report(bench
     assert ((await bench.store(run_id)).folder / "report.html").exists()
 
 
-async def test_the_server_refuses_what_the_form_does_not_offer(bench):
+async def test_the_server_refuses_values_that_the_form_does_not_offer(bench):
     with pytest.raises(Exception, match="'nope' is not one of"):
         await bench.start(suite="nope")

@@ -80,7 +80,7 @@ async def labels(page):
 
 
 @pytest.mark.chaos
-async def test_a_night_from_the_form_judges_what_it_measured(bench, page):
+async def test_a_night_from_the_form_is_judged(bench, page):
     await bench.nightly()
     deployment, before = await runs_before(bench, "nightly/nightly")
     await open_form(page, bench, deployment)

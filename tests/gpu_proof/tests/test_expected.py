@@ -141,7 +141,7 @@ def exchanged(gb_per_s, kib=1_048_576, card="NVIDIA H200"):
     return judged(record("all_reduce", size, "fp32", work=work), card=card)["bus GB/s"]
 
 
-def test_an_exchange_is_compared_with_what_nvlink_was_seen_to_do():
+def test_an_exchange_is_compared_with_the_known_rate_of_nvlink():
     assert (exchanged(475), exchanged(120), exchanged(600)) == (OK, FAIL, FAIL)
     assert exchanged(208, card="NVIDIA A100-SXM4-80GB") == OK
     assert {exchanged(3, kib=1), exchanged(20, card="NVIDIA L4")} == {SHOWN}  # latency; PCIe

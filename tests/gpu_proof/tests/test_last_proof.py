@@ -48,7 +48,7 @@ def test_a_change_since_the_last_proof_is_reported():
     assert "no proof" in warning(None, harness_id())
 
 
-def test_the_page_says_what_was_kept():
+def test_the_page_shows_the_last_kept_proof():
     assert PAGE.read_text() == with_proof(PAGE.read_text(), last())
     assert (NEVER in PAGE.read_text()) is (last() is None)
 

@@ -64,7 +64,7 @@ def test_steps_without_time_left_are_reported_and_shorter_steps_run(bench):
     assert rows[0].text.endswith("s were left, it takes about 300")
 
 
-def test_after_a_signal_nothing_is_begun_and_what_was_killed_does_not_fail(bench):
+def test_after_a_signal_no_step_begins_and_killed_steps_do_not_fail(bench):
     def stops(bench):
         bench.stop("stopped by SIGTERM")
         yield Row("a", "a", FAIL, "ended with code -9")
@@ -171,7 +171,7 @@ def test_a_group_of_cards_without_a_precision_is_refused(bench, monkeypatch):
     assert row.state == FAIL
 
 
-def test_a_second_call_takes_what_is_named(bench, tmp_path):
+def test_a_second_call_runs_the_named_steps(bench, tmp_path):
     assert [step.name for step in steps(bench, ["soak", "largest"])] == [*later.NAMES]
     assert not {*later.NAMES} & {step.name for step in steps(bench, [])}
     assert {step.name.split()[0] for step in steps(bench, ["precise"])} == {"precise"}
@@ -199,7 +199,7 @@ def test_a_word_that_is_a_whole_name_means_that_step_alone(bench):
     assert len(steps(bench, ["llm_decode millions=1236"])) == 3
 
 
-def test_time_can_leave_out_what_is_not_essential(bench):
+def test_a_time_limit_can_leave_out_inessential_steps(bench):
     def all_of(rest):
         made = [step("a", FINE), rest._replace(essential=False)]
         return [*taken(made, bench)]

@@ -98,7 +98,7 @@ def test_no_credentials_is_one_sentence(run, monkeypatch, tmp_path, words):
     assert code == 2 and output.startswith("error: Google Cloud credentials were not found: run `gcloud auth")
 
 
-def test_up_shows_what_it_costs_makes_it_and_writes_a_kubeconfig(run, account, tmp_path):
+def test_up_shows_the_cost_makes_the_cluster_and_writes_a_kubeconfig(run, account, tmp_path):
     code, output = run(*UP, "--max-nodes", "2", "--yes")
     assert code == 0
     idle = 0.07 + DISK + 0.10
@@ -224,7 +224,7 @@ def test_an_interrupted_up_says_that_gke_goes_on(run, account, monkeypatch):
     assert code == 130 and "GKE goes on with it; `gridbench status gke` shows it" in output
 
 
-def test_status_shows_pools_nodes_costs_and_what_is_under_way(run, account):
+def test_status_shows_pools_nodes_costs_and_running_operations(run, account):
     run(*UP, "--max-nodes", "3", "--yes")
     account.clusters[NAME].current_node_count = 3
     account.begin("UPGRADE_MASTER", NAME, lambda _: None)
@@ -249,7 +249,7 @@ def test_a_zone_that_does_not_answer_is_no_good_news(run, account, command):
     assert code == 1 and "not checked: us-central1-f, which did not answer" in output
 
 
-def test_down_asks_deletes_checks_and_names_what_it_can_not_see(run, account, tmp_path, monkeypatch):
+def test_down_asks_deletes_checks_and_names_the_invisible_resources(run, account, tmp_path, monkeypatch):
     run(*UP, "--yes")
     monkeypatch.setattr(commands.typer, "confirm", lambda question: False)
     code, output = run("down", "gke")

@@ -85,7 +85,7 @@ def test_a_machine_that_can_not_be_returned_is_listed_as_overdue(cloud, run, mon
         ("lambda", "janitor"),
     ],
 )
-def test_every_command_that_uses_lambda_returns_what_is_overdue_first(cloud, run, monkeypatch, words):
+def test_every_lambda_command_returns_overdue_machines_first(cloud, run, monkeypatch, words):
     def nothing_more(*_, **__):
         raise GridbenchError("only what comes before is of interest")
 

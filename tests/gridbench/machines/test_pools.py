@@ -24,7 +24,7 @@ def test_the_pool_command_prints_the_base_job_template(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("pool", ["local", "rental"])
-def test_the_form_of_a_process_pool_takes_nothing_that_says_what_is_executed(monkeypatch, capsys, pool):
+def test_the_form_of_a_process_pool_accepts_no_command(monkeypatch, capsys, pool):
     code, output = printed(monkeypatch, capsys, pool)
     template = json.loads(output.out)
     for part in (template["job_configuration"], template["variables"]["properties"]):

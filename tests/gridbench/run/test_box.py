@@ -23,7 +23,7 @@ GPUS = {"gpu": ["580.1, NVIDIA A100-SXM4-40GB", "580.1, NVIDIA A100-SXM4-40GB"]}
         ),
     ],
 )
-def test_an_address_says_where_a_box_is_and_what_it_costs(address, host, says):
+def test_an_address_gives_the_host_and_price_of_a_box(address, host, says):
     assert read(address) == (host, says)
 
 
@@ -46,7 +46,7 @@ def test_a_mistake_in_an_address_is_a_sentence(address, words):
     assert words in str(caught.value) and "secret" not in str(caught.value)
 
 
-def test_a_box_is_what_it_says_that_it_is():
+def test_a_box_has_the_hardware_that_it_reports():
     host, says = read("ssh://me@box.example:2222?usd=1.99")
     found = hardware_of(host, FACTS | GPUS, says, {"hosts": [host]})
     assert (found.name, found.pool, found.device) == ("box.example-2222", "ssh", "cuda")

@@ -28,7 +28,7 @@ def call(tmp_path, monkeypatch):
     return said
 
 
-def test_every_machine_gets_a_time_a_price_and_what_they_rest_on(call):
+def test_every_machine_gets_a_time_a_price_and_their_source(call):
     records = [r for r in two_cards() if r.case.workload == "gpt2_train" and r.hardware == "h100"]
     code, text, _ = call(records, "--on", "aws-p5en.48xlarge", "--on", "aws-g6e.xlarge")
     rows = {line.split()[0]: line for line in text.splitlines() if "data sheets" in line}

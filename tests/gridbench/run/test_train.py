@@ -101,7 +101,7 @@ def test_results_in_the_code_are_refused_because_each_run_would_change_it(run, t
     assert code == 2 and "inside of the code's folder" in said and not list(tmp_path.rglob("*.toml"))
 
 
-def test_a_gpu_of_this_machine_is_what_a_training_takes(monkeypatch):
+def test_a_training_uses_the_gpu_of_this_machine(monkeypatch):
     for sees, names in ((True, ["local-cuda"]), (False, ["local-cpu"])):
         monkeypatch.setattr(
             "workloads.harness.probes.device_here.device_here", lambda sees=sees: "cuda" if sees else "cpu"

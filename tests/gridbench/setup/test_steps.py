@@ -61,7 +61,7 @@ def test_a_second_stack_is_refused_while_the_first_is_ready(silent_api):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ImageError("no engine"), GridbenchError("refused")])
-def test_after_a_stop_it_is_told_what_is_there(capsys, error):
+def test_an_interrupted_up_lists_the_objects_that_exist(capsys, error):
     with pytest.raises(type(error)), steps.told_on_stop(AWS, lambda: "stack gridbench is there"):
         raise error
     told = " ".join(capsys.readouterr().out.split())

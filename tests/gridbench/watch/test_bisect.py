@@ -98,7 +98,7 @@ def test_hardware_that_is_unknown_is_one_sentence(run):
     assert code == 2 and text.startswith("error: hardware 'laptop' is unknown")
 
 
-def test_a_dry_run_says_what_it_will_take(run, tmp_path):
+def test_a_dry_run_of_a_bisection_prints_its_estimate(run, tmp_path):
     code, text = run(CASE, "v1", "v6", *LIST, "--dry-run")
     assert (
         code == 0 and "at most 5 measurements of 15 processes of each of two versions, in turns, if" in text

@@ -140,7 +140,7 @@ def test_an_invalid_share_is_one_sentence(run, option, least):
     assert len(text.splitlines()) == 1
 
 
-def test_the_file_says_what_the_exit_code_says(run, tmp_path):
+def test_the_file_of_a_gate_agrees_with_its_exit_code(run, tmp_path):
     file = tmp_path / "new" / "gate.xml"
     code, _ = run(run_name(SLOW), "--against", run_name(GOOD), "--junit", str(file))
     root = ElementTree.parse(file).getroot()

@@ -43,7 +43,7 @@ def run(monkeypatch, capsys, results):
     return said
 
 
-def test_a_case_is_shown_with_its_nights_its_changes_and_what_they_are_together(run):
+def test_a_case_is_shown_with_its_nights_its_changes_and_their_sum(run):
     code, text = run(MATMUL.id)
     lines = [line.split() for line in text.splitlines() if line.startswith("2026-11-")]
     assert code == 0 and f"{HERE}/{MATMUL.id}@main" in text

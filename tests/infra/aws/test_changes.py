@@ -137,7 +137,7 @@ def test_a_change_set_tells_its_changes(cfn, answers):
 @pytest.mark.parametrize(
     "reason", ["The submitted information didn't contain changes.", "No updates are to be performed."]
 )
-def test_an_empty_change_set_is_none_and_is_forgotten(cfn, answers, reason):
+def test_an_empty_change_set_is_read_as_none_and_deleted(cfn, answers, reason):
     begin(answers, "FAILED", reason)
     answers.add_response("delete_change_set", {}, {"ChangeSetName": SET})
     assert prepare(cfn, creates=False).changes == ()
@@ -211,7 +211,7 @@ def test_a_rolled_back_stack_ends_with_the_first_reason(cfn, answers, creates, e
     )
 
 
-def test_a_change_set_is_asked_for_with_what_a_plain_template_needs(cfn, answers):
+def test_a_change_set_is_requested_with_the_capabilities_of_a_plain_template(cfn, answers):
     expected = {
         "StackName": "gridbench",
         "ChangeSetName": ANY,

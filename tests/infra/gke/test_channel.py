@@ -47,7 +47,7 @@ def test_a_new_cluster_is_in_a_channel_and_its_pools_are_kept_by_gke(account):
     assert [managed(pool) for pool in account.clusters[NAME].node_pools] == [(True, True)] * 2
 
 
-def test_an_exclusion_puts_off_what_would_restart_a_node_as_long_as_gke_allows(account):
+def test_an_exclusion_postpones_node_restarts_as_long_as_gke_allows(account):
     cluster, _ = up(wishes())
     window = account.called("CreateCluster")[0].cluster.maintenance_policy.window
     (exclusion,) = window.maintenance_exclusions.values()

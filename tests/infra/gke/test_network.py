@@ -32,7 +32,7 @@ def notes(**more):
     return make_plan(place(), wishes(**more), silent).notes
 
 
-def test_a_project_without_a_default_network_is_reported_with_what_to_do(account):
+def test_a_project_without_a_default_network_is_reported_with_advice(account):
     account.networks = set()
     with pytest.raises(NoNetwork, match='has no network named "default"; name another with --network'):
         up(wishes())

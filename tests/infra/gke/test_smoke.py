@@ -102,7 +102,7 @@ def test_a_cluster_that_never_comes_is_given_up_and_deleted(account, quick, monk
     assert not account.clusters
 
 
-def test_ctrl_c_deletes_what_it_made(account, quick, monkeypatch):
+def test_ctrl_c_in_the_gke_smoke_test_deletes_its_cluster(account, quick, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 

@@ -34,7 +34,7 @@ def test_every_flavour_is_pinned_by_the_lock(name):
     assert wanted.index.endswith(wanted.torch.partition("+")[2])
 
 
-def test_cuda_flavours_say_what_they_run_on():
+def test_cuda_flavours_name_their_drivers_and_gpus():
     from workloads.harness.checks.preflight import OLDEST_DRIVER
 
     for major in (12, 13):

@@ -113,7 +113,7 @@ class TestFreezing:
         assert {"torch", "numpy", "psutil", "sympy", "mpmath", "jinja2", "markupsafe"} <= {*needed}
         assert "prefect" not in needed
 
-    def test_pip_is_asked_for_exactly_what_is_here(self, tmp_path, monkeypatch):
+    def test_pip_is_asked_for_exactly_the_installed_versions(self, tmp_path, monkeypatch):
         calls = []
         monkeypatch.setattr(reference, "_call", lambda command: calls.append(command) or "")
         reference._install_by_pip(tmp_path / "frozen", tmp_path)

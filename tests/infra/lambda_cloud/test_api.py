@@ -79,7 +79,7 @@ def test_a_403_means_a_wrong_key_only_with_the_matching_code(code, kind):
         ('{"error": {}}', r"HTTP 403: "),
     ],
 )
-def test_a_403_of_what_stands_before_the_api_is_waited_out(body, words):
+def test_a_403_of_a_proxy_before_the_api_is_retried(body, words):
     error = refusal("asking", 403, body)
     assert isinstance(error, Unavailable) and not error.perhaps_done
     assert re.search(f"what stands before Lambda's API refuses the request .*{words}", str(error))

@@ -119,7 +119,7 @@ def modules_of(names):
     return found
 
 
-def test_the_example_installs_what_the_sweep_imports():
+def test_the_example_installs_all_imports_of_the_sweep():
     (install,) = [step["run"] for step in steps() if "pip install" in step.get("run", "")]
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED], cwd=ROOT, capture_output=True, text=True, check=True

@@ -47,7 +47,7 @@ async def test_no_error_shows_the_key(cloud, answer):
             assert cloud.control.key not in chain(caught.value)
 
 
-async def test_an_api_that_repeats_what_it_got_is_not_repeated(cloud):
+async def test_a_secret_that_the_api_echoes_is_not_printed(cloud):
     pair = key_pair("host")
     broken = cloud_config(pair) + "\n: [broken"
     async with client(cloud) as api:

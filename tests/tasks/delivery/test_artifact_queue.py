@@ -18,7 +18,7 @@ def prefect():
 JOB = SimpleNamespace(id=uuid4())
 
 
-async def test_pieces_are_put_together_in_whatever_order_they_come(prefect, repeats):
+async def test_pieces_are_put_together_in_any_order_of_arrival(prefect, repeats):
     text = text_of(repeat.failed(Verdict.CRASHED, "é" * 50) for repeat in repeats)
     pieces = pieces_of(text, 1000)
     queue = ArtifactQueue(prefect)

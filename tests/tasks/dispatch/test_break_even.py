@@ -118,7 +118,7 @@ async def test_the_break_even_is_known_within_a_quarter_in_a_few_cells_on_both_m
     assert any("matmul/n=316/fp32" in sentence for sentence in said)
 
 
-async def test_totals_are_of_the_suite_whatever_else_was_measured(api, store):
+async def test_totals_are_of_the_suite_without_additional_sizes(api, store):
     await bench(api, store)
     found = judged(store.records()[0], store)
     assert [total.cases for total in found.totals] == [len(SIZES)] * 2
@@ -222,7 +222,7 @@ def test_stages_are_those_that_the_worker_has_put_into_the_labels():
     assert stages_s(SimpleNamespace(labels=labels)) == {"queue and boot": 40.0, "image pull": 2.0}
 
 
-def test_sizes_keep_what_the_workload_demands_and_threads_and_soak_those_of_the_nearest_case(store):
+def test_new_sizes_are_valid_and_have_threads_and_soak_of_the_nearest_case(store):
     train = Case.of("transformer_train", {"width": 256, "length": 128, "batch": 1})
     assert [break_even._step(train, name) for name in ("width", "length")] == [64, 1]
     strong = Case.of("ddpm_strong", {"batch": 32, "processes": 4})

@@ -54,7 +54,7 @@ def test_without_noise_every_crossing_is_bracketed_as_closely_as_whole_sizes_all
 @given(
     st.lists(st.integers(1, 500), min_size=2, max_size=6, unique=True), st.integers(2, 64), st.floats(2, 6e4)
 )
-def test_sizes_are_multiples_of_what_the_workload_demands(places, step, crossing):
+def test_new_sizes_are_multiples_that_the_workload_accepts(places, step, crossing):
     planned = [place * step for place in places]
     verdicts, extra = narrowed(planned, sharp(crossing), step)
     found = bracket(verdicts)
@@ -64,7 +64,7 @@ def test_sizes_are_multiples_of_what_the_workload_demands(places, step, crossing
 
 
 @given(st.lists(st.integers(0, 4000), min_size=2, max_size=6, unique=True), st.data())
-def test_whatever_the_verdicts_the_loop_ends_and_asks_for_no_size_twice(planned, data):
+def test_the_loop_ends_with_any_verdicts_and_requests_no_size_twice(planned, data):
     def any_verdict(size):
         return data.draw(st.sampled_from(ANY))
 
@@ -136,7 +136,7 @@ def test_sizes_one_apart_have_nothing_between_them():
 
 
 @pytest.mark.parametrize("hidden", [0.7, 3.0])
-def test_cells_are_asked_for_on_both_machines_for_what_the_suite_planned_only(hidden):
+def test_cells_are_requested_on_both_machines_for_planned_cases_only(hidden):
     def case(n, batch=1):
         return Case.of("job", {"n": n, "batch": batch})
 

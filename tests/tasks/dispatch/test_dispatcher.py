@@ -66,7 +66,7 @@ async def test_a_refused_submission_ends_the_run_with_a_sentence(api, store, mon
                 await run.lanes.records_of(store.plan.cells[0])
 
 
-async def test_whatever_ends_the_watcher_wakes_everyone(api, worker, store):
+async def test_any_end_of_the_watcher_wakes_all_waiters(api, worker, store):
     with pytest.raises(ZeroDivisionError):
         async with Run(store) as run:
             run.lanes.on_progress = lambda: 1 / 0
@@ -82,7 +82,7 @@ async def test_a_store_that_cannot_be_written_ends_the_run_with_a_sentence(api, 
             await run.ended()
 
 
-async def test_a_job_that_dies_is_asked_for_again_without_what_it_delivered(api, alone):
+async def test_a_dead_job_is_requested_again_without_its_delivered_repeats(api, alone):
     async with Run(alone) as run:
         await until(lambda: api.jobs)
         first = api.job

@@ -49,7 +49,7 @@ async def test_a_look_is_one_request_while_the_bench_goes_on(me):
 
 
 @pytest.mark.parametrize("state", [Completed(), Cancelled()])
-async def test_a_bench_that_ended_is_none_and_a_resumed_one_is_found(me, state):
+async def test_an_ended_bench_is_ignored_and_a_resumed_one_is_found(me, state):
     bench = flow_run("a-run", state)
     client = Client(me, bench)
     assert await myself_and_bench(client, me.id, "a-run", bench.id) == (me, None)

@@ -189,7 +189,7 @@ async def test_a_job_that_blames_its_box_gets_another(api, rented, end):
         assert len(await run.ended()) == 10
 
 
-async def test_the_budget_counts_what_is_rented_from_its_launch_and_gives_it_back(api, rented):
+async def test_the_budget_counts_a_rented_box_from_its_launch_and_returns_it(api, rented):
     async with Run(rented, budget_usd=0.7) as run:
         launched = datetime.now(UTC) - timedelta(minutes=20)
         held = await box(api, since=launched, earlier_usd=0.3)
@@ -242,7 +242,7 @@ def test_nothing_is_rented_for_longer_than_the_money_lasts(plan):
     assert order_for(machine, dear, "r", 0.0).most_s == LEAST_S
 
 
-async def test_the_bill_of_a_rented_box_is_what_was_paid(api, rented):
+async def test_the_bill_of_a_rented_box_is_the_paid_amount(api, rented):
     now = datetime.now(UTC)
     known = {"since": now - timedelta(minutes=30), "answered": now - timedelta(minutes=26)}
     async with Run(rented) as run:

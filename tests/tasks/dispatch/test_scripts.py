@@ -21,7 +21,7 @@ def timed(repeat):
     return ran(seconds * (0.999, 1.0, 1.001)[repeat.repeat - 1], repeat)
 
 
-async def test_a_resume_orders_what_is_missing_with_its_script(monkeypatch, tmp_path):
+async def test_a_resume_orders_missing_repeats_with_their_script(monkeypatch, tmp_path):
     api = installed(monkeypatch, timed)
     store = Store.create(tmp_path / "results", plan_of(tmp_path, hardware=[BASE]))
     async with Run(store) as run:

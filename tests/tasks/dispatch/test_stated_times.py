@@ -69,7 +69,7 @@ async def test_a_queue_before_the_platform_began_is_not_paid_for(api, alone):
     assert noted(alone).stages_s == {STAGE_LABELS[PULL]: 4.0}
 
 
-async def test_the_budget_counts_what_is_stated(api, store, plan):
+async def test_the_budget_counts_times_that_a_platform_states(api, store, plan):
     planned(store, plan, hardware=plan.hardware[:1])
     async with Run(store, budget_usd=5.0) as run:
         await until(lambda: api.jobs)

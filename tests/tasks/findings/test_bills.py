@@ -95,7 +95,7 @@ def test_accelerators_that_nothing_used_are_named():
     st.lists(st.tuples(st.floats(1e-6, 1e4), st.floats(0, 60)), min_size=1, max_size=8),
     st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e5)), max_size=4),
 )
-def test_the_parts_add_up_to_what_is_billed(steps, jobs):
+def test_the_parts_of_a_bill_add_up(steps, jobs):
     records = []
     for place, (seconds, rest) in enumerate(steps):
         whole = record(seconds, repeat=place)

@@ -44,7 +44,7 @@ def test_the_bracket_is_the_last_change_of_the_lead(text, below, above, inside, 
 
 
 @given(st.text("FSU-", max_size=9))
-def test_a_bracket_says_only_what_was_measured(text):
+def test_a_bracket_has_only_measured_sizes(text):
     told, found = verdicts(text), bracket(verdicts(text))
     wins, loses = (LETTERS["S"], LETTERS["F"]) if found.falls else (LETTERS["F"], LETTERS["S"])
     if found.below is not None:

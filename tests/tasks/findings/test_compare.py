@@ -74,7 +74,7 @@ def test_a_comparison_without_records_has_no_results():
     assert found.answer[0].startswith("No results")
 
 
-def test_cells_without_a_counterpart_say_what_to_run():
+def test_cells_without_a_counterpart_name_the_run_that_they_need():
     records = [*repeats([1.0], MATMUL, "local-cpu"), *repeats([1.0], IMAGES, "local-cpu-1")]
     found = compare(records, (ONE, TWO), "local-cpu-1")
     assert found.pairings[0].refused == "the baseline has not measured this case"

@@ -55,7 +55,7 @@ def test_of_many_rows_the_one_that_changes_most_is_named():
 SLOW_BUS = Transfer(h2d_pageable_s=3.0, d2h_pageable_s=1.0)
 
 
-def test_transfers_that_turn_a_verdict_around_and_what_they_take():
+def test_transfers_that_reverse_a_verdict_are_reported_with_their_time():
     found = said(cell(2.0), cell(1.0, hardware="gpu", transfer=SLOW_BUS))
     (turned,) = starting("Transfers reverse", found)
     assert "gpu is faster than cpu with the data in place and slower end to end on matmul n=5000." in turned
@@ -81,7 +81,7 @@ def phases(context, seconds=1.0):
     return {"phases_s": found, "wall_s": sum(found.values()), "unattributed_s": 0.0}
 
 
-def test_cold_starts_say_what_they_are_made_of_and_when_they_are_paid_back():
+def test_cold_starts_are_reported_with_their_parts_and_payback():
     noisy = [
         replace(r, phases_s=r.phases_s | {"import": 2.0 + 0.01 * r.repeat}, wall_s=r.wall_s + 0.01 * r.repeat)
         for r in (*cell(2.0), *cell(1.0, hardware="gpu", **phases(5.0)))

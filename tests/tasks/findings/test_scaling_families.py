@@ -79,7 +79,7 @@ def test_the_cost_of_ddp_is_a_row_of_its_own(found):
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_efficiency_is_per_process_whatever_their_number(count):
+def test_efficiency_is_per_process_for_any_number_of_processes(count):
     times = near(0.1 / (0.8 * count))
     (family,) = of([*repeated(alone, near(0.1)), *repeated(grouped, times, count, "strong", 32)])
     assert level(family, count).efficiency.value == pytest.approx(0.8, rel=1e-3)
@@ -279,7 +279,7 @@ def test_machines_and_precisions_are_families_of_their_own():
     ]
 
 
-def test_the_comparison_has_the_families_and_says_what_they_gain(made):
+def test_the_comparison_reports_scaling_families_and_their_gain(made):
     compared = compare(made, [machine(BOX)], BOX)
     assert [family.workload for family in compared.families] == ["ddpm_weak", "ddpm_strong"]
     said = [sentence for sentence in compared.sentences if "processes" in sentence]

@@ -133,7 +133,7 @@ def test_a_job_of_which_no_repeat_saw_a_part_takes_at_least_its_time():
     assert all(text.endswith("; provisional: no repeat has seen ends of epochs.") for text in (alone, both))
 
 
-def test_a_job_that_is_refused_for_its_machine_is_named_with_what_was_seen():
+def test_a_job_refused_for_its_machine_is_named_with_the_observation():
     busy = {"foreign_cores": 1.9, "foreign_load_share": 0.9}
     noisy = [
         replace(record, verdict=Verdict.NOISY, probes=busy, environment={"logical_cpus": 2})
@@ -293,7 +293,7 @@ def test_the_same_training_is_an_observation():
 
 
 @pytest.mark.parametrize(("calls", "words"), [(4.0, "its own loss is 4 times the number here"), (1.0, "")])
-def test_losses_are_named_as_what_backward_got_with_their_factor(calls, words):
+def test_losses_are_named_as_arguments_of_backward_with_their_factor(calls, words):
     lead = compared(three("a", accumulation=calls), three("b")).finding(SameTraining).table().lead
     assert "the first `backward()` of a step got" in lead
     assert words in lead and ("times the number here" in lead) == bool(words)

@@ -21,9 +21,7 @@ HOUR_S = 3600.0
 @pytest.mark.parametrize("ratio", [time_ratio, geomean_ratio])
 @pytest.mark.parametrize(("count", "of_each"), [(3, 1), (3, 2), (5, 2)])
 @pytest.mark.parametrize("effect", [0.0, 0.01, 0.02])
-def test_intervals_of_three_sessions_or_more_hold_the_truth_whatever_their_effect_is(
-    ratio, count, of_each, effect
-):
+def test_intervals_of_three_sessions_or_more_hold_the_truth_for_any_effect(ratio, count, of_each, effect):
     estimates = [
         ratio(several.suite_of(np.random.default_rng((1, number)), count, effect, of_each), "a", "b")
         for number in range(400)
@@ -98,7 +96,7 @@ def spread_of(comparison, name):
     return machine_
 
 
-def test_the_table_says_what_each_level_adds():
+def test_the_table_of_sessions_has_the_spread_of_each_level():
     comparison = found([0.0, 0.03, -0.03], boxes="other", apart_s=0.0)
     b = spread_of(comparison, "b")
     assert (b.sessions, b.are_apart) == (3, True)

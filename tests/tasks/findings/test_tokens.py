@@ -30,7 +30,7 @@ def compared(*groups, **changes):
     return compare(records, [machine("gpu", 3.6, **changes)], "gpu")
 
 
-def test_a_million_tokens_cost_what_their_time_does():
+def test_the_cost_of_a_million_tokens_is_that_of_their_time():
     """16 tokens in 8 ms are 2000 a second; a million takes 500 s, at 3.60 USD an hour 0.50 USD."""
     table = (
         compared(cell(8e-3), cell(1.0, MATMUL, work=Work(1, "products", 1.0, 1.0))).finding(Tokens).table()
@@ -89,7 +89,7 @@ def test_each_machine_and_each_case_has_its_own_fastest_mode():
     assert len(found.details()) == 2
 
 
-def test_a_graph_is_another_case_and_what_it_gains_is_reported():
+def test_a_graph_is_another_case_and_its_gain_is_reported():
     found = compared(cell(8e-3), cell(4e-3, IN_A_GRAPH))
     assert len(found.summaries) == 2
     (sentence,) = found.finding(ModeGain).observations()

@@ -176,7 +176,7 @@ def test_suite_ratios_cover_the_truth_as_often_as_they_say(ratio):
     assert 0.92 <= covered / draws <= 0.98
 
 
-def test_the_published_total_hides_what_is_in_no_row():
+def test_the_published_total_hides_time_that_is_in_no_row():
     """The blog says 3.34 times; its rows say 4.77, and 10.3 without the one cold call."""
     cells = group(seed_table.records(), (seed_table.CPU, seed_table.GPU), {})
     rows = CommonCases.of(cells)

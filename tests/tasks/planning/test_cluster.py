@@ -244,7 +244,7 @@ class TestCommand:
         code, said = run(monkeypatch, capsys, "--on", "local-cpu", "--cluster", path, "--dry-run")
         assert code == 2 and "--on" in said and "--cluster" in said
 
-    def test_the_flow_gets_what_the_file_holds(self, monkeypatch, capsys, tmp_path):
+    def test_the_flow_gets_the_content_of_a_cluster_file(self, monkeypatch, capsys, tmp_path):
         given = {}
         monkeypatch.setattr(command, "check_reach", lambda hardware: None)
         monkeypatch.setattr(

@@ -112,7 +112,7 @@ CALLED = {
 }
 
 
-def test_every_gpu_is_known_by_what_its_driver_calls_it():
+def test_every_gpu_is_known_by_its_drivers_name():
     called = names_of(load_gpus())
     assert {*called} == {*load_gpus()} == {*CALLED.values()}
     assert {name: models_called(name, called) for name in CALLED} == {n: [m] for n, m in CALLED.items()}

@@ -234,7 +234,7 @@ class TestLimits:
             one.memory_bytes > 0 and one.memory_shared and one.peak_flops["fp32"] > 0 and one.processes >= 1
         )
 
-    def test_of_another_are_what_its_file_says(self):
+    def test_limits_of_another_machine_are_those_of_its_file(self):
         unknown = limits_of(machine(), None)
         assert (unknown.memory_bytes, unknown.peak_flops, unknown.processes) == (None, {}, None)
         assert limits_of(machine(memory_gb=128), None).memory_bytes == 128e9

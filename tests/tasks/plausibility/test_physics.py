@@ -64,7 +64,7 @@ def test_no_peak_no_verdict():
     assert above_peak(record(1e-9, hardware="gpu", work=Work(1, "x", None, None)), PEAKS) is None
 
 
-def test_above_the_bandwidth_counts_only_what_no_cache_can_hold():
+def test_a_rate_above_the_bandwidth_is_impossible_only_beyond_the_cache():
     moved = Work(1, "images", None, 10e9)
     at_peak, too_fast = 10e9 / 600e9, 10e9 / 700e9
     assert above_bandwidth(record(at_peak, IMAGES, "gpu", device="cuda", work=moved), PEAKS) is None

@@ -13,7 +13,7 @@ def test_each_part_of_the_time_changes_with_its_own_rate():
     assert log_time_ratio(0.4, OLD, OLD) == 0
 
 
-def test_shared_cases_shift_and_narrow_what_is_like_them():
+def test_shared_cases_shift_and_narrow_predictions_of_similar_cases():
     spread = load_spread()
     nothing, alone = excess(0.2, [], spread)
     shift, sd = excess(0.2, [SharedCase(0.2, 0.3)] * 5, spread)

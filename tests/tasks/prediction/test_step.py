@@ -44,7 +44,7 @@ def test_intervals_hold_the_truth_between_two_cards(host, most):
     assert sorted(abs(step.value / truth - 1) for step, truth in rows)[5] < most
 
 
-def test_a_measured_host_corrects_what_the_card_does_not_explain():
+def test_a_measured_host_corrects_the_part_that_the_card_does_not_explain():
     for host, expected in ((False, "host unknown"), (True, "host measured")):
         rows = {(r.case.workload, r.target): (r, truth) for r, truth in held_out(known(host))}
         row, truth = rows["lora_step", "h200"]

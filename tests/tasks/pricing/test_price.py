@@ -175,7 +175,7 @@ class TestMachine:
             ("{provider: gcp, host: n1-highmem-8, gpu: t5, region: us-central1}", "gpu 't5' in us-central1; there are a100-40-sxm"),
         ],
     )  # fmt: skip
-    def test_a_mistake_in_what_it_names_is_one_sentence(self, deployments, price, words):
+    def test_a_mistake_in_a_machines_price_is_one_sentence(self, deployments, price, words):
         with pytest.raises(GridbenchError) as caught:
             machine(deployments, price)
         assert words in str(caught.value) and str(caught.value).startswith("hardware file odd.yaml")
@@ -280,7 +280,7 @@ class TestRenewal:
     )
     new = (fact(2.5), fact(7.0, provider="aws", instance="new", region="us-east-1"))
 
-    def test_replaces_what_came_and_keeps_the_rest(self):
+    def test_a_renewal_replaces_new_prices_and_keeps_the_rest(self):
         found = renewed(self.old, self.new)
         assert {(f.words, f.usd_per_hour) for f in found} == {
             ("aws g5.8xlarge, on-demand, us-east-1", 2.5),

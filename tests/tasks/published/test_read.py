@@ -54,7 +54,7 @@ from tasks.published.table import ColumnKind
         ("Operation", ColumnKind.OTHER, ""),
     ],
 )
-def test_a_header_says_what_its_column_holds(header, kind, unit):
+def test_a_header_states_the_quantity_of_its_column(header, kind, unit):
     column = heading(header)
     assert (column.kind, column.unit) == (kind, unit)
 
@@ -68,7 +68,7 @@ def test_a_header_says_what_its_column_holds(header, kind, unit):
         ("Throughput - mixed precision (img/s)", "", {"mixed", "precision"}),
     ],
 )
-def test_a_header_says_which_statistic_of_what(header, statistic, subject):
+def test_a_header_states_statistic_and_quantity(header, statistic, subject):
     column = heading(header)
     assert column.statistic == statistic and column.subject >= subject - {"avg."}
 
@@ -109,7 +109,7 @@ def test_one_table_in_all_its_forms(text):
         ("Average;5.0\nd;5.0", []),
     ],
 )  # fmt: skip
-def test_only_what_sums_up_by_its_name_its_place_and_its_value_is_a_summary(rows, summing):
+def test_a_summary_row_needs_the_name_the_place_and_the_value_of_a_sum(rows, summing):
     (table,) = read_tables(f"op;t (s)\na;4.0\nb;5.0\nc;6.0\n{rows}", "f")
     assert [row.name for row in table.sums] == summing
     measured = [row.name for row in table.rows]
@@ -140,7 +140,7 @@ def test_numbers_as_people_write_them(cell, value):
         (["1,234", "0.5"], [1234, 0.5]),
     ],
 )
-def test_a_column_says_what_its_commas_are(cells, values):
+def test_a_column_shows_the_meaning_of_its_commas(cells, values):
     assert [float(found.number) for found in readings(cells)] == values
 
 
@@ -185,7 +185,7 @@ def test_cells_lose_the_marks_that_move_or_hide_text():
     assert not set(table.rows[0].name) & set("\u202e\u200b\u2066\x1b") and table.rows[0].name[0] == "a"
 
 
-def test_every_table_of_a_file_is_read_and_what_is_left_out_is_reported():
+def test_every_table_of_a_file_is_read_and_omissions_are_reported():
     two = "| op | t (s) |\n|--|--|\n| a | 1 |\n\n| who | what |\n|--|--|\n| b | c |\n\n| op | images/s | Points |\n|--|--|--|\n| b | 1 | 9 |\n"
     first, text, second = read_tables(two, "f")
     assert first.skipped == () and second.skipped == ("column 'Points' is not judged",)

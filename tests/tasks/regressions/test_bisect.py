@@ -141,7 +141,7 @@ def test_in_turns_a_version_that_can_not_be_measured_is_skipped_and_an_end_is_re
     assert searched_in_turns(stepped(9, 4), broken={8})[0] == NoCulprit("v8 can't be measured: crashed")
 
 
-def test_in_turns_what_is_gone_when_measured_again_is_not_confirmed():
+def test_in_turns_a_change_that_vanishes_when_measured_again_is_not_confirmed():
     _, search = searched_in_turns([1.0, 1.1, 1.1], noise=0.001)
     assert [(each.version, each.check) for each in search.rounds[-2:]] == [(0, True), (1, True)]
     flat = replace(search.rounds[-1], sample=search.rounds[1].sample)

@@ -228,7 +228,7 @@ def test_a_confirmed_change_is_not_reported_again():
     assert against_anchor(twice, {}, [one, other], 93)[key].share == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_noise_of_a_series_is_that_of_its_nights_whatever_its_level():
+def test_the_noise_of_a_series_is_that_of_its_nights_at_any_level():
     rng = np.random.default_rng(5)
     independent = rng.normal(0, 0.02, (200, 180))
     assert np.median(noise(independent)) == pytest.approx(0.02, rel=0.05)

@@ -164,7 +164,7 @@ BEFORE = {
 }  # fmt: skip
 
 
-def test_the_stack_is_told_as_what_was_and_what_is():
+def test_a_change_of_the_stack_is_reported_with_old_and_new_versions():
     now = BEFORE | {
         "torch": "2.13.0", "kernel": "6.1.0-32", "hostname": "b", "image": "sha256:1", "numpy": None,
         "variables": {"OMP_NUM_THREADS": "4", "NCCL_ALGO": "Ring", "LD_PRELOAD": "x.so"},

@@ -55,7 +55,7 @@ def test_under_other_load_an_unchanged_cell_is_undecided(now, before):
     )
 
 
-def test_a_control_under_load_tells_what_the_load_hid_and_that_it_hid_nothing():
+def test_a_control_under_load_shows_whether_the_load_hid_a_change():
     """Before, load took half as long again, of the control, too; now the code does."""
     loaded = side("before", CALM, controls=slower(1.5, times=CONTROLS), **BUSY)
     hidden = only(against(side("now", CALM, controls=CONTROLS), loaded))

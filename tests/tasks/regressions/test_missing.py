@@ -45,7 +45,7 @@ def test_a_case_that_never_worked_is_news_too():
     assert found == {"never": "box/never@main has no number for 4 nights: crashed in 4; it never had one."}
 
 
-def test_nights_that_did_not_ask_for_a_case_are_none_of_it():
+def test_nights_that_did_not_plan_a_case_are_not_in_its_series():
     every_second = series("rare", "ok", "noisy", "noisy", "noisy")
     nights = tuple(
         Observation(
@@ -61,7 +61,7 @@ def test_nights_that_did_not_ask_for_a_case_are_none_of_it():
     assert screen(panel_of([Series(every_second.key, nights)]), ()).states() == [SeriesState.MISSING]
 
 
-def test_the_share_of_a_night_is_of_what_it_asked_for():
+def test_the_failed_share_of_a_night_is_of_its_planned_cells():
     counted = failures(
         [series("one", "ok", "noisy", "ok"), series("two", "ok", "wrong"), series("late", "ok", first=2)]
     )

@@ -129,7 +129,7 @@ def test_memory_is_the_correlation_of_neighbours_and_zero_for_white_noise():
     assert memory(np.full((1, 5), np.nan))[0] == 0.0
 
 
-def test_the_constants_are_what_a_simulation_gives():
+def test_the_constants_of_robust_statistics_agree_with_a_simulation():
     rng = np.random.default_rng(4)
     for runs, variance in RERUN_VARIANCE.items():
         assert pseudomedian(rng.normal(size=(400_000, runs))).var() == pytest.approx(variance, rel=0.01)

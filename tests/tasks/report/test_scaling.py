@@ -68,7 +68,7 @@ def test_every_chart_of_the_page_has_its_data_and_its_place(page):
     assert {"scaling", "models", "loss", "memory"} <= {place.partition("-")[0] for place in places}
 
 
-def test_a_run_without_groups_and_models_has_none_of_it():
+def test_a_run_without_groups_and_models_has_no_scaling_sections():
     made = plain_records()
     text = report_html(made, grid_of(made, plain_comparison(made)), RUN)
     assert 'id="scaling"' not in text and 'id="models"' not in text

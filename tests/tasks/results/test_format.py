@@ -31,7 +31,7 @@ from tasks.results.values import Estimate, Ratio, RatioVerdict
         (Estimate(1234.0), "~1200×"),
     ],
 )
-def test_ratios_show_what_their_interval_supports(estimate, text):
+def test_ratios_show_only_digits_that_their_interval_supports(estimate, text):
     assert format_ratio(estimate) == text
     assert format_ratio(Ratio(estimate, RatioVerdict.UNDECIDED)) == text
 

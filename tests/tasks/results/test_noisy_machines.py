@@ -14,7 +14,7 @@ BOXES = Box([CALM]), Box(SHAKY)
 
 
 @pytest.mark.parametrize("repeats", [2, 3])
-def test_wide_numbers_decide_what_their_refusal_leaves_open_and_cover_the_truth(repeats):
+def test_wide_results_decide_more_than_refused_ones_and_cover_the_truth(repeats):
     before = simulate(BOXES, repeats, refuse_wide, runs=20, whole=True)
     now = simulate(BOXES, repeats, take_wide, runs=20)
     assert before.decided / before.cells < 0.2 and before.given <= 1

@@ -63,7 +63,7 @@ def test_the_reason_beside_a_verdict_is_that_of_the_repeats_that_have_it():
     assert (summary.why, summary.busy) == (BUSY["reasons"], True)
 
 
-def test_the_gates_reason_stands_before_what_else_is_to_be_said_of_a_repeat():
+def test_the_gates_reason_comes_before_other_reasons_of_a_repeat():
     wide = record(1.0, **WIDE)
     one = cell(wide, implausible=[wide])
     assert (one.verdict, one.why) == (Verdict.IMPOSSIBLE, ("it can't be",))

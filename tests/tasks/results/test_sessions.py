@@ -98,7 +98,7 @@ def test_too_few_earlier_runs_can_only_widen():
 
 
 @pytest.mark.parametrize("runs", [ENOUGH, 12])
-def test_equal_machines_are_rarely_told_apart_by_what_earlier_runs_show(runs):
+def test_equal_machines_are_rarely_distinguished_by_earlier_runs(runs):
     """400 pairs with an effect of 2 %, twice the assumed one."""
     rng, told = np.random.default_rng(runs), 0
     for _ in range(400):

@@ -107,7 +107,7 @@ def test_throughput_and_cost_are_total_work_over_total_time():
     assert summary.end_to_end_s.value == pytest.approx(1.4)
 
 
-def test_a_speedup_is_of_total_times_whatever_the_blocks():
+def test_a_speedup_is_of_total_times_for_any_blocks():
     """A median over blocks of four hides a slow step in four."""
     single = replace(timing(1.0), samples_s=(1.0, 1.0, 1.0, 2.0) * 3, mean_s=None)
     blocks = replace(timing(1.0), samples_s=(1.25,) * 3, block=4, median_s=1.25, mean_s=None)

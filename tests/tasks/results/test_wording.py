@@ -22,7 +22,7 @@ COMMIT = "d1e4668d" + "0" * 32
         ({"commit": "v1.4"}, "v1.4", "v1.4"),
     ],
 )
-def test_uncommitted_code_is_marked_with_the_hash_of_what_ran(facts, code, short):
+def test_uncommitted_code_is_marked_with_its_hash(facts, code, short):
     found = code_of(record(1.0, environment=ENVIRONMENT | facts))
     assert found == code and code_text(found) == short
 

@@ -151,7 +151,7 @@ def names_below(folder):
     return [name for _, _, names in os.walk(folder) for name in names]
 
 
-async def test_a_mirror_looks_at_what_was_written_and_at_nothing_else(store, there, monkeypatch, plan):
+async def test_a_mirror_reads_only_written_files(store, there, monkeypatch, plan):
     monkeypatch.setattr(module, "EVERY_S", 0.01)
     looks = []
     async with Mirror(store, pytest.fail):
@@ -246,7 +246,7 @@ def test_a_role_of_an_hour_is_enough_for_a_run_of_a_night(tmp_path, plan):
 
 
 @pytest.mark.parametrize("kind", [S3Bucket, LocalFileSystem])
-def test_a_block_is_read_as_what_its_type_says(kind, monkeypatch):
+def test_a_storage_block_is_read_as_its_stated_type(kind, monkeypatch):
     """Also if nothing has imported the class before."""
     monkeypatch.setattr(kind, "load", lambda name, _sync: (kind.get_block_type_slug(), name))
     with temporary_settings({PREFECT_API_URL: "http://there/api"}):
@@ -285,7 +285,7 @@ def test_the_link_to_a_report_needs_access_to_the_bucket():
     assert Bucket("s3-bucket/x", storage).link("run/report.html") == "s3://kept/in/here/run/report.html"
 
 
-def test_code_has_a_link_of_its_own_that_ends_whatever_reports_have(tmp_path):
+def test_code_has_a_separate_link_that_expires(tmp_path):
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
     with mock_aws():
         boto3.client("s3", **keys).create_bucket(Bucket="kept")

@@ -84,6 +84,6 @@ def test_an_unreadable_plan_is_reported_in_a_sentence(store, records):
         store.records()
 
 
-def test_a_refused_text_is_kept_without_what_moves_a_cursor(store):
+def test_a_refused_text_is_kept_without_control_characters(store):
     path = store.keep_aside("job-1", "{\x1b[2J\x1b]0;owned\x07\n  \u202e}\u2028")
     assert path.read_text() == "{\n  } \n"

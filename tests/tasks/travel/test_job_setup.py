@@ -54,7 +54,7 @@ def test_a_machine_without_a_writable_folder_is_reported(code, tmp_path, monkeyp
         pass
 
 
-def test_a_copy_goes_with_its_job_and_what_it_wrote_there_too(code):
+def test_a_copy_and_its_written_files_are_deleted_with_the_job(code):
     tree = take(code)
     (repeat,) = of(Script(("train.py",), folder="/not/here", code=tree.id))
     for _ in range(2):

@@ -37,7 +37,7 @@ def sent(tmp_path):
     return path
 
 
-def test_code_and_packages_lie_beside_what_was_sent(sent, made, tmp_path):
+def test_code_and_packages_lie_next_to_the_sent_files(sent, made, tmp_path):
     put_in_place(sent, Path("/python"), print)
     place = tmp_path / "lane-1"
     assert (place / "code/flows/lane.py").read_text() == "code"
@@ -105,7 +105,7 @@ def test_a_box_without_uv_whose_pip_can_bring_none_says_why(sent, made, monkeypa
         ("requirements.txt can't be had: no solution found", "no solution found."),
     ],
 )
-def test_a_box_that_reaches_no_index_is_told_what_would_be_right(monkeypatch, capsys, error, said):
+def test_a_box_that_reaches_no_package_index_gets_advice(monkeypatch, capsys, error, said):
     def fails(*_):
         raise GridbenchError(error)
 

@@ -49,7 +49,7 @@ def test_the_same_files_make_the_same_bytes(code, tmp_path):
     assert pack(take(tmp_path / "there")) == pack(tree)
 
 
-def test_secrets_are_not_packed_and_neither_is_what_changes_meanwhile(code):
+def test_secrets_and_changing_files_are_not_packed(code):
     tree = take(code)
     (code / "train.py").write_text("another")
     with pytest.raises(GridbenchError, match=r"train.py in .* has changed meanwhile"):

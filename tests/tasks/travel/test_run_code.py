@@ -71,7 +71,7 @@ def test_code_too_large_to_be_sent_is_refused_at_planning(code, away, monkeypatc
     assert refusal(take(code), here) is None, "it stays where it is"
 
 
-def test_the_run_keeps_what_its_lanes_are_sent(kept, code, tmp_path):
+def test_the_run_keeps_the_code_that_its_lanes_get(kept, code, tmp_path):
     tree = take(code)
     (code / "train.py").write_text("edited while the run is on")
     unpack(packed(kept, tree.id).read_bytes(), tree.id, tmp_path / "there")

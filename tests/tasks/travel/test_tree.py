@@ -14,14 +14,14 @@ def names(folder):
     return [file.name for file in take(folder).files]
 
 
-def test_without_git_it_is_what_no_gitignore_names_and_no_cache(code):
+def test_without_git_files_outside_gitignore_and_caches_are_code(code):
     tree = take(code)
     assert [file.name for file in tree.files] == CODE and tree.dirty and tree.hindrance == ""
     assert tree.total_bytes == sum((code / name).stat().st_size for name in CODE)
     assert not (code / ".git").exists()
 
 
-def test_with_git_it_is_what_is_tracked_and_what_is_new(repository):
+def test_with_git_tracked_and_new_files_are_code(repository):
     clean = take(repository)
     assert [file.name for file in clean.files] == CODE and not clean.dirty
     (repository / "new.py").write_text("")
@@ -52,7 +52,7 @@ def test_submodules_and_repositories_within_belong_to_it(repository):
     assert names(repository) == CODE, "nobody has fetched that submodule"
 
 
-def test_an_environment_is_none_of_it_whatever_it_is_called(code):
+def test_an_environment_is_not_code_under_any_name(code):
     (code / "env312" / "lib").mkdir(parents=True)
     (code / "env312" / "pyvenv.cfg").write_text("")
     (code / "env312" / "lib" / "site.py").write_text("")
@@ -185,7 +185,7 @@ def test_a_pointer_of_git_lfs_is_not_the_file(code):
     assert take(code).hindrance == ""
 
 
-def test_a_refusal_is_one_line_whatever_a_file_is_called(code):
+def test_a_refusal_is_one_line_for_any_file_name(code):
     (code / "two\nlines.pem").write_text("x")
     assert "holds two lines.pem, which looks like a secret" in take(code).hindrance
 

@@ -23,7 +23,7 @@ def measured(folder, words=TRIAL, before="", **variables):
 
 
 @pytest.mark.parametrize("threads", ["", "4,3,2"])
-def test_a_number_of_threads_that_is_none_means_all_cpus(box_lock, tmp_path, threads):
+def test_an_invalid_number_of_threads_means_all_cpus(box_lock, tmp_path, threads):
     record = measured(tmp_path, OMP_NUM_THREADS=threads)
     assert (record.verdict, record.threads) == (Verdict.OK, cores())
 

@@ -56,7 +56,7 @@ class TestSearch:
         start=st.integers(1, 10**6),
         limit=st.none() | st.integers(1, 10**6),
     )
-    def test_finds_what_fits(self, capacity, start, limit):
+    def test_the_search_finds_the_largest_size_that_fits(self, capacity, start, limit):
         found, tried = trials(capacity, limit, start)
         best = capacity if limit is None else min(capacity, limit)
         assert (found.fits or 0) <= best

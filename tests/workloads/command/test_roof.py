@@ -114,7 +114,7 @@ def test_a_machine_with_one_processor_has_no_all_reduce(box, capsys, monkeypatch
     assert code == 0 and "all-reduce: a single process" in out
 
 
-def test_five_minutes_are_enough_for_what_there_is_on_a_cpu():
+def test_five_minutes_are_enough_for_all_rates_of_a_cpu():
     assert sum(item.estimate_s for item in roof.limits("cpu")) <= 300
 
 

@@ -53,7 +53,7 @@ def cache(positions, batch=2):
     return torch.full(size, math.nan, dtype=torch.float64)
 
 
-def test_token_by_token_it_says_what_it_says_of_the_whole():
+def test_llama_token_by_token_agrees_with_a_whole_pass():
     net, tokens = model(), torch.randint(TINY.vocabulary, (2, 12))
     turns = llama.turns(TINY.head_width, 0, 12)
     with torch.inference_mode():

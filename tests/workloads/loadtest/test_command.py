@@ -130,7 +130,7 @@ class TestRun:
             "crashed: it fell over",
         )
 
-    def test_an_interrupt_keeps_what_was_measured(self, on_paper, tmp_path, monkeypatch):
+    def test_an_interrupt_keeps_measured_results(self, on_paper, tmp_path, monkeypatch):
         def measure(repeat, ended, say, forks):
             if len(ended) == 7:
                 raise KeyboardInterrupt

@@ -88,7 +88,7 @@ class TestDocument:
         assert result["gpu_temperature_stats"]["min"] == 50
         assert found["test_summary"]["total_samples_collected"] == 5
 
-    def test_the_sample_rate_thins_what_is_shown_and_no_statistics(self):
+    def test_the_sample_rate_thins_shown_samples_and_not_statistics(self):
         shown = self.one()["results"][0]["samples"]
         assert shown["t_s"] == [2.25, 2.75]
         assert shown["gpu_utilisation_share"] == [0.1, 0.95]
@@ -205,7 +205,7 @@ class TestAverages:
             "iteration_parts_share": None,
         }
 
-    def test_models_are_never_mixed_and_only_what_counts_enters_a_ratio(self):
+    def test_models_are_never_mixed_and_only_valid_results_enter_a_ratio(self):
         cnn, resnet = the_load_tests()[0], the_load_tests()[3]
         records = [
             *(record_of(cnn.job, 6.0, 9600, verdict=Verdict.SHARED), record_of(cnn.alone, 0.005, 16)),

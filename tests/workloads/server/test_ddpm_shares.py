@@ -51,7 +51,7 @@ class TestShares:
             find("ddpm_job").build(environment(), images=7, batch=4, processes=2)
 
     @pytest.mark.parametrize(("processes", "images"), [(1, 49_984), (2, 49_984), (8, 49_920)])
-    def test_an_epoch_counts_what_it_takes(self, processes, images):
+    def test_an_epoch_counts_its_flops_and_bytes(self, processes, images):
         flops = find("ddpm_job").flops(images=50_000, batch=32, processes=processes)
         assert flops / image_flops() == pytest.approx(images, rel=1e-12)
         narrow = find("ddpm_job").flops(images=50_000, batch=32, processes=processes, workers=2, channels=76)

@@ -33,7 +33,7 @@ def test_a_compiled_step_is_right_and_its_compiling_is_a_phase(name, size):
     assert compiled["work"]["launches"] == pytest.approx(eager["work"]["launches"], rel=0.1)
 
 
-def test_two_processes_exchange_what_each_has():
+def test_two_processes_exchange_their_values():
     record = run("all_reduce", "--size", "kib=64,processes=2")
     assert record["verdict"] not in ("wrong", "crashed", "unsupported"), record["reasons"]
     assert (record["work"]["unit"], record["work"]["units"]) == ("bus bytes", 64 * 1024)

@@ -26,7 +26,7 @@ def test_requests_have_the_asked_lengths_and_no_common_prefix():
 
 
 @pytest.mark.parametrize("text", ["", "a", "0", "5-", "9-3", "1-2000000", "-4"])
-def test_lengths_that_are_none_are_refused(text):
+def test_invalid_lengths_are_refused(text):
     with pytest.raises(ValueError, match="token"):
         Lengths.parse(text)
 

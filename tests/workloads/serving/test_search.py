@@ -48,7 +48,7 @@ def test_the_interval_holds_the_largest_rate_and_the_rate_is_near_it():
     assert near[10] < 0.1 and near[17] < 0.25
 
 
-def test_no_rate_keeps_what_an_idle_server_breaks():
+def test_a_promise_that_an_idle_server_breaks_has_no_rate():
     promise = Promise.parse("ttft_p50_ms=20")
     result = largest_rate(measured_on_a_queue(60, 1, promise), 20.0, 1e9)
     assert result.point is None and result.low == 0.0 and result.points[-1].verdict is PromiseVerdict.BROKEN

@@ -122,7 +122,7 @@ def test_terminate_sends_sigterm_and_the_log_was_live(bench):
     assert bench.lines(job) == ["up", "cleaning up"]
 
 
-def test_cancel_stops_what_has_not_started_and_nothing_else(bench):
+def test_cancel_stops_only_jobs_that_have_not_started(bench):
     stuck = bench.aws.control.add("stuck", "waits")
     waiting = bench.submit("true", name="waits")
     bench.until(waiting, lambda job: job["status"] == "RUNNABLE")

@@ -131,7 +131,7 @@ async def test_a_quota_refuses_pods_until_there_is_room(cluster, kubernetes):
     assert end_of(await kubernetes.ended(name))[0] == "Complete"
 
 
-async def test_a_quota_counts_jobs_and_what_is_left_open(cluster, kubernetes):
+async def test_a_quota_counts_jobs_and_refuses_unspecified_resources(cluster, kubernetes):
     cluster.apply(quota(**{"count/jobs.batch": "1", "limits.memory": "1Gi"}))
     name = await kubernetes.submit("true")
     said_of_pod = await kubernetes.told(name, "FailedCreate")

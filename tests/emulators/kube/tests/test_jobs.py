@@ -62,7 +62,7 @@ async def test_a_container_is_restarted_in_its_pod(kubernetes, tmp_path):
     assert await kubernetes.log(pod) == "try\n"
 
 
-async def test_the_deadline_ends_what_runs(kubernetes):
+async def test_the_deadline_ends_running_pods(kubernetes):
     name = await kubernetes.submit("echo on; exec sleep 60", activeDeadlineSeconds=2)
     done = await kubernetes.ended(name)
     assert end_of(done) == ("Failed", "DeadlineExceeded")

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-async def test_a_reclaimed_lane_goes_on_with_what_is_left(bench, cloud):
+async def test_a_reclaimed_lane_continues_with_the_remaining_repeats(bench, cloud):
     fault = cloud.control.add("reclaim", after_line="[3/6]")
     run_id = await bench.start(suite="cloud", hardware=["cloud-m5-spot"])
     state = await bench.end(run_id, within_s=900)

@@ -25,7 +25,7 @@ def pod_that_says(cluster, text):
     return cluster.control.call(look)
 
 
-async def test_a_reclaimed_lane_goes_on_with_what_is_left_on_a_new_node(bench, cluster):
+async def test_a_reclaimed_lane_continues_on_a_new_node(bench, cluster):
     run_id = await bench.start(suite="cloud", hardware=["node-l4-spot"])
     pod = await until(lambda: pod_that_says(cluster, "[3/6]"))
     cluster.control.reclaim_node(pod["spec"]["nodeName"])

@@ -1,7 +1,7 @@
 from tests.emulators.boxes import boxes
 
 
-def test_a_box_is_told_to_be_fit_or_what_it_lacks(run, base_image):
+def test_a_box_is_reported_as_fit_or_with_its_faults(run, base_image):
     with boxes() as [box]:
         words = ("--key", str(box.key), "--host-key", str(box.host["host_key"]))
         code, text = run(f"root@{box.address}", *words, "--image", base_image)

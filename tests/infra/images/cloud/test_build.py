@@ -71,7 +71,7 @@ def revision_of(about):
     return about["Config"]["Labels"]["org.opencontainers.image.revision"]
 
 
-def test_labels_and_variables_say_what_it_is(bench_image, about):
+def test_labels_and_variables_of_the_image_name_its_commit_and_flavour(bench_image, about):
     labels = about["Config"]["Labels"]
     commit, _, dirty = revision_of(about).partition("-")
     assert re.fullmatch(r"[0-9a-f]{40}", commit)

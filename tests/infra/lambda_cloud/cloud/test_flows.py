@@ -225,7 +225,7 @@ async def _left(api: LambdaApi, mine):
     return await api.launch(request(mine.name, mine.name, tags=mine.tags, user_data=user_data))
 
 
-async def test_the_janitor_removes_what_is_past_its_deadline(rentals):
+async def test_the_janitor_removes_boxes_past_their_deadline(rentals):
     late = lease(until_s=-7200)
     async with client(rentals.cloud) as api:
         await _left(api, late)

@@ -24,7 +24,7 @@ def process_of(state: Path, what: str) -> psutil.Process:
     return those()[0]
 
 
-def test_an_exception_ends_it_and_cancels_what_runs_with_all_that_it_started(state: Path):
+def test_an_exception_ends_the_stack_and_its_running_flows_and_processes(state: Path):
     with pytest.raises(ZeroDivisionError), LocalStack(state) as stack:
         runs = Runs(state, stack.api_url)
         runs.wait(runs.start(), "RUNNING")

@@ -18,7 +18,7 @@ def add(a: int, b: int) -> int:
 
 
 @OURS
-def test_a_decorator_takes_what_prefects_own_take(decorator, worker):
+def test_a_decorator_accepts_the_arguments_of_prefects_decorators(decorator, worker):
     def parameters(function):
         found = inspect.signature(function).parameters.values()
         return [(each.name, each.kind, each.default) for each in found]

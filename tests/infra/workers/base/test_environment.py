@@ -88,7 +88,7 @@ each_worker = pytest.mark.parametrize("kind", WORKERS)
 
 
 @each_worker
-async def test_a_job_gets_what_is_listed_and_nothing_else_of_its_worker(kind):
+async def test_a_job_gets_only_listed_variables_of_its_worker(kind):
     with settings():
         payload, env = await WORKERS[kind](env={"MINE": "x", "PREFECT_RUNNER_POLL_FREQUENCY": "9"})
     ours = {"MINE", "PREFECT_RUNNER_POLL_FREQUENCY", "HOME", "PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"}
@@ -160,7 +160,7 @@ async def test_a_command_with_an_open_quote_is_refused_in_a_sentence(kind):
     assert "no closing quotation" in str(error.value) and "\n" not in str(error.value)
 
 
-async def test_headers_that_are_none_need_no_secret():
+async def test_empty_headers_need_no_secret():
     with settings(PREFECT_CLIENT_CUSTOM_HEADERS="{}"):
         for kind in WORKERS:
             _, env = await WORKERS[kind]()

@@ -35,7 +35,7 @@ def test_every_number_of_a_form_has_bounds(worker):
 
 
 @pytest.mark.parametrize("worker", WORKERS)
-def test_a_form_refuses_what_it_does_not_have_and_what_cannot_be_stored(worker):
+def test_a_form_refuses_unknown_names_and_numbers_that_cannot_be_stored(worker):
     form = worker.get_default_base_job_template()["variables"]
     taken = {"memory_mib": 4096, "image": "ours:1", "labels": {"a": "b"}, "env": {"A": "1"}, "gpus": 1}
     assert validate(taken, form, ignore_required=True, allow_none_with_default=True) == []

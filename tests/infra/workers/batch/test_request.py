@@ -108,7 +108,7 @@ def test_equal_content_is_one_definition_and_other_content_another():
         assert job_definition(prepared(**GPU | change))["jobDefinitionName"] != first
 
 
-def test_an_existing_definition_keeps_what_is_not_asked_for():
+def test_an_existing_definition_keeps_fields_that_are_not_requested():
     bare = submission(prepared(job_definition="mine:4", job_queue="q"), "n", "mine:4", ())
     assert "resourceRequirements" not in bare["containerOverrides"]
     more = submission(prepared(job_definition="mine:4", job_queue="q", memory_mib=4096), "n", "mine:4", ())

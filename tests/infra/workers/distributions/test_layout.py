@@ -129,7 +129,7 @@ def test_a_distribution_has_one_top_package_which_prefect_loads(distribution):
 
 
 @EACH
-def test_a_distribution_has_tests_of_its_worker_and_of_what_workers_share(distribution, laid):
+def test_a_distribution_has_tests_of_its_worker_and_of_shared_modules(distribution, laid):
     own = own_tests(distribution, TESTS)
     assert {name.partition("/")[0] for name in own} == {*distribution.folders}
     for name, path in own.items():

@@ -83,7 +83,7 @@ class TestPools:
         asked = await configured(template, image="i")
         assert {name: getattr(asked, name) for name in pool.job_variables} == pool.job_variables
 
-    def test_differ_in_what_only_gke_knows(self):
+    def test_the_gke_pool_differs_only_in_node_labels(self):
         plain, gke = read_pool(POOLS / "kubernetes.yaml"), read_pool(POOLS / "gke.yaml")
         assert {n for n in gke.job_variables if gke.job_variables[n] != plain.job_variables.get(n)} == {
             "node_labels"
@@ -209,7 +209,7 @@ class TestNonsense:
         with pytest.raises(JobRefused, match=f"^job_manifest sets {name}|/{name} must have value"):
             await configured(template, image="i")
 
-    async def test_a_template_that_states_what_is_so_anyway_is_taken(self):
+    async def test_a_template_that_states_defaults_is_accepted(self):
         template = default_template()
         template["job_configuration"]["job_manifest"]["spec"] |= {
             "parallelism": 1,
@@ -239,7 +239,7 @@ class TestJob:
         }
         assert "null" not in json.dumps(job)
 
-    async def test_a_null_is_what_is_not_asked(self):
+    async def test_a_null_counts_as_not_requested(self):
         nothing = dict.fromkeys(("accelerator", "shared_memory_mib", "node_pool", "ephemeral_storage_mib"))
         assert await job_of(image="i", **nothing) == await job_of(image="i")
 

@@ -170,7 +170,7 @@ class TestRights:
         for each in documents():
             kubernetes_validate.validate(each, VERSION, strict=True)
 
-    def test_the_worker_can_do_what_it_does_and_no_more(self):
+    def test_the_worker_has_exactly_the_rights_that_it_needs(self):
         rules = document("Role", "gridbench-worker")["rules"]
         found = {(rule["apiGroups"][0], of): {*rule["verbs"]} for rule in rules for of in rule["resources"]}
         assert found == {

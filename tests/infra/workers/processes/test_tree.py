@@ -83,7 +83,7 @@ def test_a_command_runs_as_in_a_container_and_leaves_nothing(place, monkeypatch)
     assert place.job.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_command_finds_first_what_lies_beside_the_python_that_runs_the_tree(place):
+def test_a_command_finds_programs_next_to_the_trees_python_first(place):
     (place.folder / "bin").mkdir()
     python = place.folder / "bin/python"
     python.symlink_to(Path(sys.executable).resolve())

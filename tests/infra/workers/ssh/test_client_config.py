@@ -93,7 +93,7 @@ async def test_a_box_is_reached_through_the_jumps_of_its_configuration(home):
     assert users == ["somebody"] and outer_users == []
 
 
-async def test_the_key_of_a_jump_is_checked_whatever_the_configuration_says(home):
+async def test_the_key_of_a_jump_is_checked_despite_the_configuration(home):
     async with server(OTHER) as (outer, _, _), server() as (inner, users, _):
         careless = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
         configured(home, alias("outer", outer) + alias("inner", inner, more="  ProxyJump outer\n") + careless)

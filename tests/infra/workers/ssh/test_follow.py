@@ -200,7 +200,7 @@ async def test_a_job_has_the_times_of_its_box_though_its_worker_looked_much_late
 
 
 @pytest.mark.parametrize("ago", [{"began_ago_s": 10**12 - 1}, {"began_ago_s": 0, "ended_ago_s": 10**12 - 1}])
-async def test_a_box_cannot_lengthen_or_shorten_a_bill_beyond_what_its_worker_saw(ago):
+async def test_a_box_cannot_change_a_bill_beyond_the_times_that_its_worker_saw(ago):
     async def nothing(_):
         pass
 

@@ -39,7 +39,7 @@ def test_a_command_that_every_shell_reads_alike_stays_unquoted():
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the tests of the wheel are not in a git checkout")
-def test_scripts_for_boxes_keep_their_line_ends_whatever_git_is_set_to():
+def test_scripts_for_boxes_keep_their_line_ends_despite_gits_settings():
     words = ["git", "check-attr", "text", "eol", "--", *(str(path) for path in ROOT.glob("infra/**/*.sh"))]
     lines = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(lines) >= 8 and {line.rpartition(": ")[2] for line in lines} == {"auto", "lf"}

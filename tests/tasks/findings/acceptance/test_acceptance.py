@@ -88,7 +88,7 @@ def test_a_good_card_is_kept_and_how_sure_that_is_stands_in_the_sentence():
         ({"drift": 1.2}, f"{GEMM.id}, drift over its soak"),
     ],
 )
-def test_a_slow_card_is_returned_for_what_is_slow(changes, named):
+def test_a_slow_card_is_returned_with_its_slow_case(changes, named):
     found, text = advised(box("a", **changes), POPULATION)
     (only,) = found.machines
     assert (only.advice, found.exit_code) == (Advice.RETURN, 4)
@@ -118,7 +118,7 @@ def test_less_than_5_percent_is_nothing_to_return_a_card_for_however_alike_its_s
     assert advised(box("a", 1.06, seed=7, noise=1e-4), alike)[0].machines[0].advice is Advice.RETURN
 
 
-def test_one_in_between_is_undecided_and_told_what_would_decide():
+def test_a_card_in_between_is_undecided_with_advice():
     few = [
         made
         for name in "bcd"
@@ -248,7 +248,7 @@ def test_one_repeat_alone_returns_nothing():
     assert found.machines[0].advice is Advice.UNDECIDED and " takes ~1." in text
 
 
-def test_records_that_do_not_say_what_they_are_from_have_no_siblings():
+def test_records_without_a_machine_kind_have_no_siblings():
     made = [replace(each, environment={}) for each in box("a")]
     _, text = advised(made, POPULATION)
     assert "do not name its card and stack" in text

@@ -47,7 +47,7 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.chaos  # a search by fake tensors takes a minute
-def test_a_suite_is_told_what_fits_and_what_would(home):
+def test_fits_names_fitting_cases_and_fitting_sizes_of_a_suite(home):
     (home / "train.py").write_text(TRAIN)
     (home / "suite.toml").write_text(SUITE.replace("{folder}", str(home)))
     words = ["fits", str(home / "suite.toml"), "--on", "aws-g4dn.xlarge"]

@@ -13,7 +13,7 @@ WHO = ("run", "hardware", "case", "repeat", "schema")  # a receiver takes only r
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
-def test_whatever_a_box_says_of_its_repeats_there_is_a_report(empty_store, planned, data):
+def test_any_records_of_a_hostile_box_give_a_report(empty_store, planned, data):
     made = good(planned)
     for place in data.draw(st.sets(st.integers(0, len(made) - 1), min_size=1, max_size=3)):
         raw = json.loads(made[place].to_json())

@@ -149,7 +149,7 @@ def test_a_build_has_its_tools_and_sees_no_variable_but_those_that_are_named(fol
     assert seen["NAMED"] == str(folder) and "PATH" in seen and "PREFECT_API_KEY" not in seen
 
 
-def test_a_machine_has_what_it_imports_from_each_of_its_folders(tmp_path, monkeypatch):
+def test_a_machine_has_modules_of_each_of_its_folders(tmp_path, monkeypatch):
     for folder, version in (("first", "1.5"), ("second", "2.0")):  # as of Debian's Python
         wheel_at = tmp_path / folder
         wheel_at.mkdir()

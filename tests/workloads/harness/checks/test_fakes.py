@@ -91,7 +91,7 @@ def test_values_that_are_asked_for_are_answered():
         assert torch.equal(numbers, numbers + 1) is False
 
 
-def test_the_host_has_its_heap_and_what_libraries_keep():
+def test_host_memory_includes_the_heap_and_the_libraries():
     with faked() as fakes:
         torch.empty(64 * MIB)
         heap = fakes.peak_bytes(torch.device("cpu"))

@@ -30,7 +30,7 @@ def test_a_case_fits_by_the_upper_estimate_and_does_not_fit_by_its_tensors(tenso
     assert fit(Needs("cuda", tensors, peak), Room("a-gpu", room)) is answer
 
 
-def test_the_upper_estimate_counts_what_is_there_beside_the_tensors():
+def test_the_upper_estimate_counts_memory_besides_the_tensors():
     assert Needs("cpu", GIB, GIB).most_bytes == pytest.approx(2 * GIB + PROCESS_BYTES)
     assert Needs("cuda", GIB, GIB).most_bytes == pytest.approx(1.2 * GIB + CONTEXT_BYTES)
 
@@ -75,7 +75,7 @@ def test_the_largest_size_is_a_multiple_that_the_workload_accepts():
     assert largest(case, Room("a-gpu", 16 * GIB), linear(GIB // 8)) % 8 == 0
 
 
-def test_a_sentence_says_what_is_needed_what_is_there_and_what_would_do():
+def test_a_sentence_names_needed_and_available_memory_and_a_fitting_size():
     needs = Needs("cuda", 20 * 10**9, 20 * 10**9)
     text = sentence(needs, Room("aws-g4dn.xlarge", 16 * 10**9), "batch=96")
     assert text == (

@@ -106,7 +106,7 @@ class TestState:
 
 
 class TestFlush:
-    def test_blocks_of_one_step_whatever_the_step(self):
+    def test_blocks_of_one_step_for_any_length_of_a_step(self):
         assert block_size(1e-6, 1e-5, Rules()) > 100
         assert block_size(1e-6, 1e-5, single_steps(Rules())) == 1
 

@@ -49,7 +49,7 @@ NOT_READY = (
         ("libtorch_cpu.so: cannot map zero-fill pages", "cannot map zero-fill pages"),
     ],
 )
-def test_memory_that_ran_out_names_the_size_the_bytes_and_what_to_try(text, wanted):
+def test_out_of_memory_names_the_size_the_bytes_and_a_size_to_try(text, wanted):
     verdict, reason = finding(RuntimeError(text), CASE)
     assert verdict is Verdict.OUT_OF_MEMORY
     assert reason.startswith("memory ran out at pixels=4096,batch=32: ")
@@ -103,7 +103,7 @@ def test_another_error_in_the_reference_keeps_its_verdict():
         ({"millions": 8030, "batch": 1, "context": 2048}, "; try context=1024"),
     ],
 )
-def test_advice_is_a_smaller_size_of_what_fills_memory(size, advice):
+def test_advice_is_a_smaller_value_of_the_size_that_fills_memory(size, advice):
     assert smaller(Case.of("any", size)) == advice
 
 

@@ -126,7 +126,7 @@ class TestCost:
             time.sleep(0.8)
         assert 0 < monitor.cost_share < 0.02
 
-    def test_counts_what_the_probes_burn(self):
+    def test_the_monitor_counts_the_cpu_time_of_its_probes(self):
         def burn():
             end_s = time.thread_time() + 0.02
             while time.thread_time() < end_s:

@@ -48,7 +48,7 @@ def test_an_error_ends_its_phases(virtual):
 
 
 @given(tree=TREES)
-def test_the_sum_is_the_wall_whatever_nests(tree):
+def test_nested_phases_add_up_to_the_wall(tree):
     virtual, total = VirtualTime(look_s=0), 0
 
     def run(nodes):

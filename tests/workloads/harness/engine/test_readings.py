@@ -178,7 +178,7 @@ def test_without_samples_the_peak_is_the_processs(card, monkeypatch):
     assert peaks.device_allocated_bytes == peaks.process_allocated_bytes == 10**9
 
 
-def test_the_bound_follows_from_what_the_card_states(card, monkeypatch):
+def test_the_bound_follows_from_the_cards_stated_figures(card, monkeypatch):
     made = readings.Readings("cuda", 1, 0.0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", properties(UUID))
     assert made.peak_flops("bf16") == 132 * 4096 * 1710e6

@@ -196,7 +196,7 @@ class TestRamp:
         assert found.to_come(1.0, 30) == pytest.approx(0.1 * math.exp(-75 / 30), rel=0.3)
         assert 0 < found.drift(1.0, 30) < found.to_come(1.0, 30)
 
-    def test_noise_interruptions_and_what_decays_at_once_leave_nothing_to_come(self):
+    def test_noise_interruptions_and_fast_decays_leave_no_ramp(self):
         chance = random.Random(2)
         noise = [[1 + 0.003 * chance.gauss(0, 1) for _ in range(60)] for _ in range(100)]
         assert sum(ramp(times) is not None for times in noise) <= 5

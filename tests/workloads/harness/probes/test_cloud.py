@@ -16,7 +16,7 @@ def service(monkeypatch):
         yield found
 
 
-def test_the_machine_says_what_it_is(service, tmp_path):
+def test_an_ec2_machine_reports_its_type_and_zone(service, tmp_path):
     service.answers.update(answers_of("g5.xlarge", "i-0abc", "us-east-1d", "spot"))
     found, missing = cloud(tmp_path, {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url})
     assert found == {

@@ -54,7 +54,7 @@ def test_every_version_changes_the_content_id(code):
     assert len({frozen.content_id(code, found) for found in [VERSIONS, *others]}) == 4
 
 
-def test_versions_are_those_of_what_measures():
+def test_versions_of_a_reference_are_those_of_the_measuring_packages():
     found = frozen.versions()
     assert {"python", "torch", "numpy", "psutil", "nvidia-ml-py"} == found.keys()
     assert found["torch"].startswith("2.") and all(found.values())

@@ -181,7 +181,7 @@ class TestEnvironmentId:
     def test_a_machine_is_another_with_other_hardware_or_driver(self, found, change):
         assert machine.machine_id(found | change) != machine.machine_id(found)
 
-    def test_stays_what_it_was_for_those_that_are_stored(self):
+    def test_the_fingerprint_of_stored_machines_stays_the_same(self):
         assert (
             machine.environment_id({"cpu_model": "x", "torch": "2.13.0", "python": "3.11.2"})
             == "cc86f606552f"

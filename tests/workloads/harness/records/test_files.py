@@ -166,7 +166,7 @@ class TestProfile:
         text = (tmp_path / PLACE.with_suffix(".profile.txt")).read_text()
         assert "operators by self device time; 12 kernels kept the device busy for 500 ms\n" in text
 
-    def test_is_shown_with_its_record_and_is_none_itself(self, tmp_path):
+    def test_a_profile_is_shown_with_its_record_and_is_not_a_record(self, tmp_path):
         write_record(tmp_path, PROFILED)
         (read,) = read_records(tmp_path)
         assert read == PROFILED

@@ -19,7 +19,7 @@ def nobody(monkeypatch):
     monkeypatch.setattr(pwd, "getpwuid", unknown)
 
 
-def test_without_home_and_name_what_is_kept_is_below_the_temporary_folder(nobody):
+def test_without_home_and_name_the_cache_is_below_the_temporary_folder(nobody):
     assert home() == temporary_home() and home().is_absolute()
     assert user_cache().is_relative_to(home())
     assert roof_path({}, "cpu", 1).is_relative_to(home())

@@ -260,7 +260,7 @@ class TestRefusals:
         ],
         ids=str,
     )
-    def test_names_field_value_and_what_would_be_right(self, path, value, words):
+    def test_a_refusal_names_field_value_and_a_valid_value(self, path, value, words):
         with pytest.raises(RecordError, match=words) as caught:
             Record.from_json(changed(path, value))
         assert "\n" not in str(caught.value)

@@ -94,7 +94,7 @@ def test_samples_of_a_card_at_its_power_limit_count_with_the_width_of_their_rate
         (0.03, None, "3.0%", "slower"),  # as in older records
     ],
 )
-def test_an_unsteady_record_states_the_larger_of_its_drift_and_what_is_to_come(drift, to_come, share, word):
+def test_an_unsteady_record_states_the_larger_of_drift_and_remaining_ramp(drift, to_come, share, word):
     wall = timing(precision_reached=True, drift=drift, to_come=to_come)
     ((verdict, text),) = judge(wall, {}, 0.0, None)
     assert verdict is Verdict.UNSTEADY and share in text and word in text

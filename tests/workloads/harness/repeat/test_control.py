@@ -27,7 +27,7 @@ class TestWithoutTorch:
             "abc", "ok", ("as it was",), 2.0, "there", "2026-01-01T00:00:00+00:00"
         )
 
-    def test_there_is_none_where_none_is_asked_for(self, box_lock):
+    def test_without_a_reference_there_is_no_control(self, box_lock):
         assert self.measured(()).control is None
 
     @pytest.mark.parametrize(("number", "first"), [(1, False), (2, True), (3, False), (4, True)])

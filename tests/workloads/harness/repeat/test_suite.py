@@ -68,7 +68,7 @@ def test_all_combinations_each_once_in_the_files_order(tmp_path):
     ]
 
 
-def test_parameters_are_in_the_workloads_order_whatever_the_files(tmp_path):
+def test_parameters_are_in_the_workloads_order_and_not_the_files(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(case('workload = "image_pipeline"\nsize = { batch = 1, pixels = 32 }'))
     assert load_suite(str(path)).cases[0].id == "image_pipeline/pixels=32,batch=1/fp32"
@@ -105,7 +105,7 @@ def test_a_case_can_state_its_own_longer_estimate(tmp_path):
         load_suite(str(path))
 
 
-def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
+def test_minutes_of_a_suite_are_for_cases_that_two_cores_can_measure(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
 
     def several(env, n, processes): ...
@@ -147,7 +147,7 @@ def test_a_tiny_case_is_for_every_device_if_one_of_its_cases_is(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["full", "nightly"])
-def test_a_gpu_is_shown_at_what_its_tensor_cores_do(name):
+def test_suites_show_a_gpu_at_its_tensor_core_precisions(name):
     suite = load_suite(name)
     asked = {(c.workload, c.precision) for c in suite.on({"cuda"}).cases}
     for precision in ("fp32", "tf32", "fp16", "bf16"):

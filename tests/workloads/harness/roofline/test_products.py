@@ -101,7 +101,7 @@ def test_the_time_to_load_a_kernel_is_not_part_of_the_rate(monkeypatch):
     assert made.sample_s((16, 32, 48)) == pytest.approx(1e-4, rel=0.01)
 
 
-def test_the_workload_takes_what_is_kept_and_counts_flop(searches):
+def test_the_workload_uses_the_cached_product_and_counts_its_flop(searches):
     prepared = build("roof")
     assert prepared.chosen == (32, 16, 16)
     assert [tuple(t.shape) for t in prepared.inputs] == [(32, 16), (16, 16)]

@@ -59,7 +59,7 @@ def exchange(kib, seconds):
 
 
 class TestMeasured:
-    def test_a_product_has_its_rate_its_interval_and_what_was_chosen(self):
+    def test_a_product_has_its_rate_its_interval_and_its_chosen_size(self):
         (rate,) = measured_rates([product(started_at="2026-11-01T00:00:00+00:00")])
         assert (rate.kind, rate.precision, rate.mode) == (PRODUCT, "fp32", "eager")
         assert (rate.value, rate.low, rate.high) == pytest.approx((FLOPS, FLOPS / 1.01, FLOPS / 0.99))
@@ -112,7 +112,7 @@ class TestKept:
     def test_a_field_of_another_version_is_ignored(self):
         assert rates_from([asdict(RoofRate(PRODUCT, 1e12)) | {"colour": "red"}]) == [RoofRate(PRODUCT, 1e12)]
 
-    def test_the_newest_record_says_what_its_box_had_kept_and_a_better_measurement_beats_it(self):
+    def test_the_newest_records_cached_rates_count_and_better_measurements_replace_them(self):
         kept = [asdict(RoofRate(PRODUCT, value)) for value in (1e11, 3e11)]
         records = [
             product(started_at=f"2026-11-0{day}", environment={"roof": [row]}, side=512)

@@ -183,7 +183,7 @@ class TestGpu:
         assert found.shares["host"] == pytest.approx(1 - 0.08 - 0.8)
         assert "--profile" not in found.why
 
-    def test_a_busy_device_is_not_whatever_the_host_takes(self):
+    def test_a_busy_device_is_not_launch_bound_at_any_host_time(self):
         step_s = 100 * LAUNCH_S / 0.8
         made = self.step(step_s, step_s, flops=0.6, profile=profile(3, 3 * step_s * 0.98))
         found = bound(made, CEILINGS)
@@ -207,7 +207,7 @@ class TestGpu:
         found = bound(self.step(1.0, 0.9, launches=0, device_busy_s=busy_s), CEILINGS)
         assert found.shares["host"] == pytest.approx(0.1)
 
-    def test_without_a_profile_it_says_what_it_can_not_know(self):
+    def test_a_bound_without_a_profile_names_the_unknown(self):
         step_s = 100 * LAUNCH_S / 0.8
         found = bound(self.step(step_s, step_s), CEILINGS)
         assert found.by == "launch"

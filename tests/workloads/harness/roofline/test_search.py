@@ -65,7 +65,7 @@ def test_the_search_ends_in_time_and_early_if_nothing_is_left_to_try():
     assert len(search.rates) <= 8 and long_s < 2
 
 
-def test_with_no_time_at_all_it_returns_what_it_tried():
+def test_a_search_without_time_returns_its_tried_size():
     search, size, _ = searched(lambda size: 1e9, budget_s=1e-6)
     assert size in search.rates
 

@@ -71,7 +71,7 @@ def test_an_end_of_an_epoch_that_no_measurement_waits_for_is_named():
     assert found.unseen == 1.0 and found.ratio < 1.0
 
 
-def test_the_mean_over_the_wall_has_what_a_median_leaves_out():
+def test_the_mean_over_the_wall_has_work_that_a_median_leaves_out():
     ends = ends_of(450, epoch=100, end_s=4.0)
     pace = pace_of(ends, [100, 200, 300, 400], 100, 20)
     mean_s, low_s, high_s = pace.mean()
@@ -85,7 +85,7 @@ def test_a_loader_that_reads_ahead_ends_its_epoch_a_step_early():
     assert early.end.mean == pytest.approx(pace_of(ends, [100, 200, 300, 400], 100, 20).end.mean)
 
 
-def test_a_job_that_is_shorter_than_what_was_seen_is_what_was_seen_of_it():
+def test_a_job_shorter_than_the_measurement_has_its_measured_time():
     ends = ends_of(200)
     job = job_time(pace_of(ends, [], None, 50), ends, [], START_S, 50, 30)
     assert job.seconds == pytest.approx(START_S + ends[29] - ends[0])

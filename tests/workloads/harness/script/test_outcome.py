@@ -45,7 +45,7 @@ def test_the_loaders_share_is_that_of_all_steps_not_of_the_few_that_were_profile
     assert found == pytest.approx({"loader": 0.5, "compute": 0.25, "other": 0.25})
 
 
-def test_on_a_gpu_what_idles_waits_for_the_loader_or_for_the_host():
+def test_idle_time_of_a_gpu_is_split_into_waits_for_loader_and_host():
     kernels = (
         event("cudaLaunchKernel", 0, 100),
         event("sgemm", 0, 40, "CUDA"),

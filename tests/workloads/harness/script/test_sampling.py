@@ -91,7 +91,7 @@ def test_without_anything_between_steps_a_job_is_predicted_from_two_thirds_of_th
     assert 40 <= observed.at_s < 41
 
 
-def test_an_end_of_an_epoch_that_is_due_is_waited_for_with_what_is_done_there():
+def test_sampling_waits_for_a_due_epoch_end_with_its_work():
     observed = Walk(0.1, epoch=700, rare={700: 20.0})
     walk(observed, plan(predicts=True))
     assert 90 <= observed.at_s < 91 and 700 < len(observed.ends_s) < 705

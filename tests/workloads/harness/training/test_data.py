@@ -57,7 +57,7 @@ class TestDrawnImages:
         right = (scores.argmax(1) == drawn.held_labels).double().mean()
         assert right > 0.3  # noise and shifts leave work to do, and chance is 0.1
 
-    def test_normalised_bytes_are_what_the_example_makes_of_them(self):
+    def test_normalised_bytes_are_as_in_the_example(self):
         pixels = torch.tensor([0, 128, 255], dtype=torch.uint8)
         assert normalised(MNIST, pixels).tolist() == pytest.approx([-0.4242, 1.2050, 2.8215], abs=1e-4)
         assert pixels.tolist() == [0, 128, 255]

@@ -102,7 +102,7 @@ class TestMnistFiles:
         with pytest.raises(WorkloadsError, match=r"t10k-images-idx3-ubyte\.gz is damaged"):
             load_images(env(data=tmp_path), MNIST, 3)
 
-    def test_a_missing_file_is_named_with_what_would_be_right(self, tmp_path):
+    def test_a_missing_file_is_named_with_valid_names(self, tmp_path):
         write_mnist(tmp_path)
         (tmp_path / "t10k-labels-idx1-ubyte").unlink()
         with pytest.raises(WorkloadsError) as caught:

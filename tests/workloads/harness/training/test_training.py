@@ -49,7 +49,7 @@ def test_an_honest_training_passes(engine, precision):
     assert record.work.parameters == 16 * 32 + 32 + 32 * 4 + 4
 
 
-def test_a_job_is_timed_once_and_says_what_it_reached(engine):
+def test_a_job_is_timed_once_and_reports_its_metric(engine):
     record = engine("reaches_its_target_job")
     assert record.verdict in (Verdict.OK, Verdict.NOISY), record.reasons
     assert (record.wall.whole, len(record.wall.samples_s), record.wall.ci_low_s) == (True, 1, None)
@@ -251,7 +251,7 @@ class TestCopies:
         )
 
 
-def test_the_layers_formula_is_what_torch_counts():
+def test_the_formula_of_layers_agrees_with_torchs_count():
     made = prepared()
     with counted() as counts:
         made.step()

@@ -89,7 +89,7 @@ def stepped_with(reference, on_device):
         return fakes.tensors[str(OTHER)]
 
 
-def test_a_reference_on_the_device_is_a_part_of_what_a_case_needs():
+def test_a_reference_on_the_device_counts_in_the_memory_of_a_case():
     inputs_and_result = 2 * 4 * MIB
     alone = stepped_with(lambda x: pytest.fail("it is computed on the host"), False)
     assert alone < inputs_and_result + 2 * 8 * MIB

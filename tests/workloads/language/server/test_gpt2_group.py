@@ -80,7 +80,7 @@ def test_a_gpt2_group_has_no_positions_beyond_its_longest_sequence(alone):
         build("gpt2_fsdp", **ONE | {"length": 65})
 
 
-def test_blocks_that_visit_a_device_learn_what_they_learn_on_it():
+def test_blocks_moved_to_a_device_and_back_learn_the_same():
     torch.manual_seed(0)
     plain = Gpt(GPT2[0]).double()
     visitors = Gpt(GPT2[0]).double()

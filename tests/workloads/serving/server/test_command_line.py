@@ -17,7 +17,7 @@ def serving(address, *words):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_a_search_finds_what_a_server_gives_at_its_promise():
+def test_a_search_finds_the_rate_of_a_server_at_its_promise():
     """One worker, 50 ms a request: 20 a second at most, fewer at a promise."""
     with scripted(Script(service_s=0.05, tokens_a_part=3)) as (address, _):
         done = serving(

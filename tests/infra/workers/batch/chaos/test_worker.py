@@ -45,7 +45,7 @@ async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, aws):
     assert len(submitted(aws)) == 1
 
 
-async def test_a_stopped_worker_says_what_goes_on_and_another_one_takes_over(pool, prefect, aws):
+async def test_a_stopped_worker_lists_running_jobs_and_another_worker_takes_over(pool, prefect, aws):
     run_id = await pool.start("long", script="for n in 1 2 3 4 5 6 7 8 9; do echo $n; sleep 1; done")
     first = prefect.worker_process(pool.name, "one")
     job_id = (await pool.until(run_id, lambda run: run.infrastructure_pid)).infrastructure_pid

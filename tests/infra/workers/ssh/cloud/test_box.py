@@ -51,7 +51,7 @@ async def test_a_job_runs_once_however_often_it_is_started(box, machine, variabl
 
 
 @pytest.mark.parametrize("kind", ["containers"], indirect=True)
-async def test_a_box_keeps_for_later_jobs_what_it_is_asked_to_keep_and_nothing_else(box, machine, variables):
+async def test_a_box_caches_only_requested_files_for_later_jobs(box, machine, variables):
     shows = f"ls {BRAND.cache_path} /left 2>/dev/null"
     for keep, script, printed in (
         (True, f"echo code >{BRAND.cache_path}/tree.pack; touch /left; echo done", "done\n"),

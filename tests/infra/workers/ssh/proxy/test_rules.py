@@ -193,7 +193,7 @@ def test_an_event_with_a_flow_run_role_for_another_object_is_refused():
     "path",
     ["/api", "/health", "http://api/api/health", "//api/health", "/API/health", "/a/../api/health", ""],
 )
-def test_only_what_is_below_the_root_is_looked_at(path):
+def test_only_paths_below_the_root_are_allowed(path):
     with pytest.raises(Refusal):
         path_of({"raw_path": path.encode()})
 
@@ -267,7 +267,7 @@ def test_the_bytes_that_a_box_sends_in_four_hours_are_bounded():
     assert sent_bytes < 1.1 * 1024**3
 
 
-def test_many_empty_lines_count_as_what_the_server_stores_of_them():
+def test_many_empty_lines_count_as_their_size_on_the_server():
     limits = Allowances()
     limits.lines = Allowance(10**9, 1)
     body = json.dumps([LINE | {"flow_run_id": str(OWN), "message": ""}] * 20_000).encode()

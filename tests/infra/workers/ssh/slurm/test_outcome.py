@@ -95,7 +95,7 @@ def test_the_jobs_own_word_is_enough_where_slurm_has_forgotten_it():
 
 
 @pytest.mark.parametrize("reason", [*NEVER, "QOSMaxWallDurationPerJobLimit", "AssocMaxGRESPerJob"])
-def test_a_job_that_can_never_start_is_given_up_with_what_would_be_right(reason):
+def test_a_job_that_can_never_start_is_given_up_with_advice(reason):
     why = given_up(SlurmJob("7", "PENDING", reason, partition="gpu"))
     assert why.startswith(f"Unschedulable: Slurm can never start job 7 ({reason}): ")
     assert "{" not in why

@@ -85,7 +85,7 @@ def test_a_time_limit_is_read_if_there_is_one(text, limit_s):
     assert from_scontrol(PENDING.replace("TimeLimit=00:11:00", f"TimeLimit={text}")).limit_s == limit_s
 
 
-def test_accounting_knows_who_cancelled_and_what_the_controller_has_forgotten():
+def test_accounting_knows_cancelling_users_and_forgotten_jobs():
     cancelled = PENDING.replace("JobState=PENDING", "JobState=CANCELLED")
     by = {"job": "7", "sacct": "7|CANCELLED by 6001|0:0|None assigned|00:05:00"}
     assert job_in(by | {"scontrol": cancelled}).ended_by == 6001
@@ -105,7 +105,7 @@ def test_a_refusal_is_said_in_slurms_words_once():
     assert refusal_in("") == "no output"
 
 
-def test_times_are_read_of_what_has_been_and_not_of_what_is_expected():
+def test_times_of_past_events_are_read_and_expected_times_are_not():
     times = {"StartTime": "2026-11-25T02:00:00", "EndTime": "2026-11-25T02:00:12"}
     ended = from_scontrol(printed("COMPLETED", "None", "0:0", **times))
     assert (ended.began, ended.over) == (T(0), T(12))

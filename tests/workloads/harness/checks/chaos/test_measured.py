@@ -50,7 +50,7 @@ def imported_bytes():
         ("matmul", "n=3000"),
     ],
 )
-def test_a_prediction_is_close_to_what_is_measured_and_never_says_fits_falsely(name, size, imported_bytes):
+def test_predicted_memory_is_close_to_the_measured_peak_and_never_fits_falsely(name, size, imported_bytes):
     peak, needs = peak_bytes(name, size), needs_of(find(name).case(parse_size(size)), "cpu")
     if needs.peak_bytes != pytest.approx(peak - imported_bytes, rel=WITHIN):
         peak = usual_peak_bytes(name, size, peak)

@@ -170,7 +170,7 @@ def test_tf32_on_a_cpu_is_unsupported(engine):
     assert_matches("tf32 needs an NVIDIA GPU .* on a CPU measure fp32 or bf16", record.reasons[0])
 
 
-def test_phases_add_up_to_the_wall_and_hold_what_they_name(engine, virtual):
+def test_phases_add_up_to_the_wall_and_hold_their_named_work(engine, virtual):
     record = engine("slow_to_build", rules=Rules())
     assert record.phases_s["build"] == pytest.approx(0.3, rel=0.01)
     assert record.phases_s["first_call"] == pytest.approx(0.001, rel=0.01)

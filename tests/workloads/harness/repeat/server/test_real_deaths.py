@@ -80,7 +80,7 @@ class TestForReal:
         assert record.verdict is Verdict.CRASHED
         assert record.reasons[0].startswith("the measuring process was killed by SIGKILL")
 
-    def test_far_too_large_ends_at_once_and_what_is_no_smaller_is_skipped(self, run):
+    def test_a_size_far_too_large_ends_at_once_and_larger_ones_are_skipped(self, run):
         said = []
         large = repeat_of("matmul", n=1_000_000)
         started = time.monotonic()

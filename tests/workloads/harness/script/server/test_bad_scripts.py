@@ -28,7 +28,7 @@ def left_over(folder):
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_one_sentence_says_what_was_seen(how, box_lock):
+def test_a_failed_script_is_described_in_one_sentence(how, box_lock):
     verdict, sentence = ENDS[how]
     record = measured("--", "bad.py", how)
     assert record.verdict == verdict
@@ -42,7 +42,7 @@ def test_the_traceback_of_a_script_is_printed_once(box_lock):
 
 
 @pytest.mark.parametrize("how", ["deaf", "forks"])
-def test_nothing_is_left_of_what_would_stay(how, tmp_path, box_lock):
+def test_no_process_of_a_script_that_would_stay_is_left(how, tmp_path, box_lock):
     shutil.copy(SCRIPTS / "bad.py", tmp_path)
     record = measured("--", "bad.py", how, folder=tmp_path)
     assert record.script.ended == "stopped" and record.wall is not None

@@ -63,7 +63,7 @@ async def test_a_job_waits_for_a_box_in_use(pool, lanes):
     assert await faults(pool, lanes, run_id, STATES["waited"]) == []
 
 
-async def test_cancelling_what_waits_starts_nothing(pool, lanes):
+async def test_cancelling_a_waiting_job_starts_nothing(pool, lanes):
     lanes.occupy()
     run_id = await pool.start("cancelled-before", **STATES["cancelled-before"].asked(lanes))
     async with pool.worker():
