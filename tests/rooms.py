@@ -14,8 +14,10 @@ ROOT = Path(__file__).parents[1]
 class Room(NamedTuple):
     """A folder, or a module below the rest of its folder.
 
-    Attributes: name: dotted; the longest one that fits a module is its room. holds: in a few words. parts:
-    packages that it can import from, if they are above it.
+    Attributes:
+        name: dotted; the longest one that fits a module is its room.
+        holds: in a few words.
+        parts: packages that it can import from, if they are above it.
     """
 
     name: str

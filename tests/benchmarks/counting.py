@@ -18,8 +18,9 @@ CHUNK = 1 << 16
 class Counts:
     """Traffic so far.
 
-    Attributes: calls: requests, by method and path with `{id}` for each id. messages: of clients on sockets,
-    mostly events.
+    Attributes:
+        calls: requests, by method and path with `{id}` for each id.
+        messages: of clients on sockets, mostly events.
     """
 
     calls: Counter[str] = field(default_factory=Counter)

@@ -60,8 +60,10 @@ TEMPLATE = default_template()
 class Driven:
     """Cost of jobs followed at the same time.
 
-    Attributes: memory_bytes: the worker's, while all ran. requests: the jobs' own, by kind. noticed_s: from a
-    job's end in the cluster until the worker knew it, one a job.
+    Attributes:
+        memory_bytes: the worker's, while all ran.
+        requests: the jobs' own, by kind.
+        noticed_s: from a job's end in the cluster until the worker knew it, one a job.
     """
 
     jobs: int

@@ -59,8 +59,10 @@ LOGS_S = 60.0  # for the last lines of a lane to be in the API
 class Lane:
     """Seconds of one lane job.
 
-    Attributes: start_s: from submission to first cell. lane_s: from the first cell's start to the last
-    record's delivery. own_s: of that, in the cells' processes.
+    Attributes:
+        start_s: from submission to first cell.
+        lane_s: from the first cell's start to the last record's delivery.
+        own_s: of that, in the cells' processes.
     """
 
     start_s: float

@@ -55,9 +55,10 @@ esac
 class Driven:
     """Cost of driving some boxes with a job each.
 
-    Attributes: seconds: from the first submission until all jobs have ended, without the hold. cpu_s: the
-    worker's in that time, above its idle use. memory_bytes, fds: the worker's highest while all containers
-    ran.
+    Attributes:
+        seconds: from the first submission until all jobs have ended, without the hold.
+        cpu_s: the worker's in that time, above its idle use.
+        memory_bytes, fds: the worker's highest while all containers ran.
     """
 
     boxes: int

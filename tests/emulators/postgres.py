@@ -28,7 +28,8 @@ def programs() -> Path | None:
 class Postgres:
     """A running server.
 
-    Attributes: url: for Prefect's server.
+    Attributes:
+        url: for Prefect's server.
     """
 
     url: str

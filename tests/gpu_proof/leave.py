@@ -36,7 +36,8 @@ class Earlier:
 def earlier(folder: Path, device: str) -> Earlier:
     """Read an earlier call's folder; a step with missing parts runs again.
 
-    Raises: SystemExit: there is nothing, or it is of other code or another device.
+    Raises:
+        SystemExit: there is nothing, or it is of other code or another device.
     """
     try:
         proof = json.loads((folder / "proof.json").read_text())

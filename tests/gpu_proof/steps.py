@@ -11,8 +11,11 @@ from tests.gpu_proof.table import FAIL, NOT_RUN, Row
 class Step(NamedTuple):
     """A part of a proof.
 
-    Attributes: name: begins with the stage; unique. needs_s: seconds that must be left for it to begin. run:
-    yields its rows as they come. essential: whether a proof needs it; time can leave out others.
+    Attributes:
+        name: begins with the stage; unique.
+        needs_s: seconds that must be left for it to begin.
+        run: yields its rows as they come.
+        essential: whether a proof needs it; time can leave out others.
     """
 
     name: str

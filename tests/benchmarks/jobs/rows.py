@@ -15,10 +15,13 @@ GOAL = 9  # of ten
 class JobRow:
     """A script's job: its predicted and its real time.
 
-    Attributes: seconds, low_s, high_s: predicted, with the 95 % interval; None without a prediction. real_s:
-    of the plain process; None if it failed. measured_s: of the measurement. verdict, reasons: of the record;
-    `failed`: the plain run's error. others: cores used by other processes, during the measurement and the
-    run. slower: share by which the CPU was slower during the run than during the measurement.
+    Attributes:
+        seconds, low_s, high_s: predicted, with the 95 % interval; None without a prediction.
+        real_s: of the plain process; None if it failed.
+        measured_s: of the measurement.
+        verdict, reasons: of the record; `failed`: the plain run's error.
+        others: cores used by other processes, during the measurement and the run.
+        slower: share by which the CPU was slower during the run than during the measurement.
     """
 
     script: str

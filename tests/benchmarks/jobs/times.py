@@ -57,7 +57,8 @@ def row_of(
 ) -> tuple[JobRow, dict[str, Any]]:
     """Measure and run a job in either order: a machine can be slow for longer than a job lasts.
 
-    Returns: its row and its record.
+    Returns:
+        its row and its record.
     """
     length = length_of(job, minutes)
     if is_measured_first:

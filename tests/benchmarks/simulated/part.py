@@ -14,7 +14,9 @@ Simulated = Callable[[int], tuple[str, str]]
 class Part(NamedTuple):
     """Counts in some worlds.
 
-    Attributes: counted: the numbers of a cell, in words. worlds: by name.
+    Attributes:
+        counted: the numbers of a cell, in words.
+        worlds: by name.
     """
 
     counted: str

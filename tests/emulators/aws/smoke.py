@@ -37,8 +37,9 @@ Outputs = Mapping[str, str]  # of the stack
 class Job:
     """A submitted job and its observed states.
 
-    Attributes: seen: each state once with its reason and seconds since submission. last: the newest answer of
-    DescribeJobs.
+    Attributes:
+        seen: each state once with its reason and seconds since submission.
+        last: the newest answer of DescribeJobs.
     """
 
     case: Case
@@ -175,7 +176,8 @@ def clean_up(account: Account, queue: str, jobs: Sequence[Job]) -> None:
 def machine_of(account: Account, queue: str) -> tuple[str, int, list[str]]:
     """Return the queue's instance type, its vCPUs and its compute environments.
 
-    Raises: AwsError: there is no such queue, or the stack is not ours.
+    Raises:
+        AwsError: there is no such queue, or the stack is not ours.
     """
     batch = account.client("batch")
     found = batch.describe_job_queues(jobQueues=[queue])["jobQueues"]

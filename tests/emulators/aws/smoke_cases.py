@@ -15,10 +15,12 @@ PREFIX = "prefect-smoke"  # the worker's policy allows definitions that begin wi
 class Case:
     """A small job and the emulator's name of its end.
 
-    Attributes: believed: its statusReason in tests/emulators/aws/reasons.py, by name, and its container's
-    reason. words: its statusReason if it is the text given to TerminateJob. terminate: the state in which it
-    is terminated. plan: the value of a variable that the submission overrides. stuck: it never starts; its
-    statusReason while it waits counts.
+    Attributes:
+        believed: its statusReason in tests/emulators/aws/reasons.py, by name, and its container's reason.
+        words: its statusReason if it is the text given to TerminateJob.
+        terminate: the state in which it is terminated.
+        plan: the value of a variable that the submission overrides.
+        stuck: it never starts; its statusReason while it waits counts.
     """
 
     name: str

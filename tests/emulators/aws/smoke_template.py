@@ -25,7 +25,8 @@ MOST = (*tuple(f"{family}.{size}" for family in ("m5", "r5", "m5d") for size in 
 def check(account: Account, instances: Sequence[str]) -> int:
     """Make, read and delete one change set; return the number of its changes.
 
-    Raises: AwsError: CloudFormation refuses or has lost the template.
+    Raises:
+        AwsError: CloudFormation refuses or has lost the template.
     """
     cfn = account.client("cloudformation")
     plan = make_plan(account, StackOptions(PROJECT, tuple(instances), max_cpu_vcpus=96))

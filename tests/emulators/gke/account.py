@@ -29,8 +29,9 @@ class Refusal(Exception):
 class Fault:
     """A fault of a method.
 
-    Attributes: after: the call takes effect and only its answer is lost. reason: Google's reason in the
-    error's details.
+    Attributes:
+        after: the call takes effect and only its answer is lost.
+        reason: Google's reason in the error's details.
     """
 
     method: str
@@ -52,11 +53,16 @@ class Work:
 class Account:
     """The state of the emulated account.
 
-    Attributes: requests: every called method with its message. failing: a cluster or pool, with the code and
-    text of its next operation's error. absent: accelerators that the zone lacks. accounts: service accounts
-    that nodes can act as; None for any. old_customer: can still make clusters in no release channel. looks:
-    looks at an operation until it ends. stuck: operations never end. endpoint: of a cluster's Kubernetes API.
-    ca: its certificate, in base64.
+    Attributes:
+        requests: every called method with its message.
+        failing: a cluster or pool, with the code and text of its next operation's error.
+        absent: accelerators that the zone lacks.
+        accounts: service accounts that nodes can act as; None for any.
+        old_customer: can still make clusters in no release channel.
+        looks: looks at an operation until it ends.
+        stuck: operations never end.
+        endpoint: of a cluster's Kubernetes API.
+        ca: its certificate, in base64.
     """
 
     clusters: dict[str, gke.Cluster] = field(default_factory=dict)

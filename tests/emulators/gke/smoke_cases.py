@@ -23,8 +23,12 @@ ACCEPTED = "ACCEPTED"
 class Case:
     """A request that GKE should refuse.
 
-    Attributes: method: of the client. request: its arguments. makes: the cluster that exists if GKE accepts
-    it. status: the emulator's code. believed: its sentence in tests/emulators/gke/reasons.py, by name.
+    Attributes:
+        method: of the client.
+        request: its arguments.
+        makes: the cluster that exists if GKE accepts it.
+        status: the emulator's code.
+        believed: its sentence in tests/emulators/gke/reasons.py, by name.
     """
 
     name: str

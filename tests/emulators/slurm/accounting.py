@@ -42,8 +42,9 @@ MISSING = "These tests run a real {tool}, which is not installed; `make slurm` i
 class Books:
     """Settings of a cluster with accounting.
 
-    Attributes: configuration: lines of its slurm.conf. start: shell commands of its login node, before the
-    controller starts.
+    Attributes:
+        configuration: lines of its slurm.conf.
+        start: shell commands of its login node, before the controller starts.
     """
 
     configuration: str

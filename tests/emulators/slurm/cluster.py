@@ -65,8 +65,10 @@ PartitionName=closed Nodes=ALL AllowAccounts=nobody State=UP
 class Cluster:
     """A running cluster.
 
-    Attributes: folder: what its machines share. login: the box that the worker reaches. nodes: compute nodes
-    by name.
+    Attributes:
+        folder: what its machines share.
+        login: the box that the worker reaches.
+        nodes: compute nodes by name.
     """
 
     folder: Path
@@ -144,8 +146,10 @@ def need_slurm() -> None:
 def cluster(many: int = 1, remembered_s: int = 300, with_accounting: bool = False) -> Iterator[Cluster]:
     """Yield an idle cluster.
 
-    Args: many: compute nodes. remembered_s: how long its controller knows an ended job. with_accounting:
-    whether `sacct` works.
+    Args:
+        many: compute nodes.
+        remembered_s: how long its controller knows an ended job.
+        with_accounting: whether `sacct` works.
     """
     need_slurm()
     made = _lay_out(many, remembered_s, with_accounting)

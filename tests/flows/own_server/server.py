@@ -24,15 +24,19 @@ START_S = 280
 class OwnServer:
     """One server or two, with an auth string.
 
-    Attributes: url: API of the first server. last_url: API of the last one.
+    Attributes:
+        url: API of the first server.
+        last_url: API of the last one.
     """
 
     def __init__(self, folder: Path, database: str, redis: Redis | None, **ours: str) -> None:
         """Prepare it.
 
-        Args: folder: for logs and Prefect's files. database: its URL. redis: shared by two servers and a
-        process of services; None for one server that does everything. ours: settings of Gridbench for all
-        processes.
+        Args:
+            folder: for logs and Prefect's files.
+            database: its URL.
+            redis: shared by two servers and a process of services; None for one server that does everything.
+            ours: settings of Gridbench for all processes.
         """
         self.ports = [free_port() for _ in range(2 if redis else 1)]
         self.folder = folder

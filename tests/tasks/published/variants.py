@@ -22,7 +22,8 @@ KINDS = Path(__file__).parent / "corpus" / "kinds.yaml"
 class Variant(NamedTuple):
     """A table with one fault, or the right one.
 
-    Attributes: doubt: it deserves a question, not an accusation.
+    Attributes:
+        doubt: it deserves a question, not an accusation.
     """
 
     kind: str

@@ -34,8 +34,10 @@ Policy = Callable[[Sequence[Record]], list[Record]]
 class Box:
     """A machine, and the disturbances of its repeats.
 
-    Attributes: run_sd: spread of processes, in logs. slow_share: processes that are 5 to 80 % slow.
-    busy_share: repeats under load, which takes half of `busy_log` to all of it.
+    Attributes:
+        run_sd: spread of processes, in logs.
+        slow_share: processes that are 5 to 80 % slow.
+        busy_share: repeats under load, which takes half of `busy_log` to all of it.
     """
 
     drawn: Sequence[Measured]
@@ -75,8 +77,10 @@ def take_wide(records: Sequence[Record]) -> list[Record]:
 class Tally:
     """Counts over simulated runs; coverage is of existing intervals.
 
-    Attributes: wrong: verdicts in the wrong direction; `misled`: those not marked as provisional.
-    provisional: headlines marked so. headline_misled: unmarked headlines decided in the wrong direction.
+    Attributes:
+        wrong: verdicts in the wrong direction; `misled`: those not marked as provisional.
+        provisional: headlines marked so.
+        headline_misled: unmarked headlines decided in the wrong direction.
     """
 
     cells: int = 0

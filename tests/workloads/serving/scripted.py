@@ -25,11 +25,13 @@ ROOT = Path(__file__).parents[3]
 class Script:
     """The behaviour of the server.
 
-    Attributes: first_s, next_s: before the first part and each further one. service_s: of the one worker
-    behind a queue, before the first part; 0 without a queue. stall_s: seconds from .. to .. after the first
-    request without an answer. pause_s: before the fifth part. fails_every, cuts_every, hangs_every: each n-th
-    request gets a 503, half an answer, or no answer. tokens_a_part: by the server's own count; 0 if it does
-    not count.
+    Attributes:
+        first_s, next_s: before the first part and each further one.
+        service_s: of the one worker behind a queue, before the first part; 0 without a queue.
+        stall_s: seconds from .. to .. after the first request without an answer.
+        pause_s: before the fifth part.
+        fails_every, cuts_every, hangs_every: each n-th request gets a 503, half an answer, or no answer.
+        tokens_a_part: by the server's own count; 0 if it does not count.
     """
 
     first_s: float = 0.0

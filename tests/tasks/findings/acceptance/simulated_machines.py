@@ -35,8 +35,10 @@ def long_tailed(chance: random.Random) -> float:
 class Population:
     """Cards of one kind, by the logs of their times.
 
-    Attributes: spread: standard deviation between cards. within: that between repeats on one card. shared:
-    the part of the variance between cards that all measures share.
+    Attributes:
+        spread: standard deviation between cards.
+        within: that between repeats on one card.
+        shared: the part of the variance between cards that all measures share.
     """
 
     spread: float

@@ -214,8 +214,9 @@ def share_of_some(flags, fewest=10):
 class Row:
     """Results of many streams of one noise: shares, and medians.
 
-    Attributes: wrong: of ok ones, the share whose mean is off by more than 1 %. covered: of those with an
-    interval of the mean, the share that holds the true value; NaN of few.
+    Attributes:
+        wrong: of ok ones, the share whose mean is off by more than 1 %.
+        covered: of those with an interval of the mean, the share that holds the true value; NaN of few.
     """
 
     ok: float

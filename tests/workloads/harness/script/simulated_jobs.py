@@ -146,8 +146,10 @@ WORLDS = {
 class Covered:
     """Shares of jobs.
 
-    Attributes: inside, below, above: by the interval of the time. width: half of the median interval over the
-    prediction, whose median over the real time is `ratio`. unseen: names a part that was never seen.
+    Attributes:
+        inside, below, above: by the interval of the time.
+        width: half of the median interval over the prediction, whose median over the real time is `ratio`.
+        unseen: names a part that was never seen.
     """
 
     inside: float

@@ -28,10 +28,14 @@ class Said(NamedTuple):
 class End:
     """One end of a lane.
 
-    Attributes: what: its cause, in words of the docs. said: by kind of lane that can end so. job: variables
-    of the lane, and `script`, that cause it. of_kind: further ones of a kind. host: changes of the login
-    host. runs: it runs first, as its labels show. slurm_state: Slurm's state, or one of two; if it then waits
-    or is paused, the worker cancels it.
+    Attributes:
+        what: its cause, in words of the docs.
+        said: by kind of lane that can end so.
+        job: variables of the lane, and `script`, that cause it.
+        of_kind: further ones of a kind.
+        host: changes of the login host.
+        runs: it runs first, as its labels show.
+        slurm_state: Slurm's state, or one of two; if it then waits or is paused, the worker cancels it.
     """
 
     what: str
