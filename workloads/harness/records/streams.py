@@ -26,7 +26,7 @@ def begin_whole() -> None:
 
 
 class Forgiving:
-    """A stream that drops everything after a failed write, other than a reader's leaving.
+    """A stream that drops everything after a failed write; that a reader has left stays an error.
 
     Attributes:
         fault: the reason of the failure; empty so far.

@@ -95,7 +95,7 @@ def waiting_text(record: Record) -> str:
 def step_s(record: Record) -> float | None:
     """Return the seconds of a typical step, or the mean if slow steps raise it.
 
-    For a loop it is the mean; a script's is over whole epochs, if it has them.
+    The time of a long loop follows the mean; a script's mean is over whole epochs, if it has them.
     """
     timing = record.device_time or record.wall
     if timing is None:

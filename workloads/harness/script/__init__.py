@@ -16,4 +16,13 @@ A script that ends by itself, exits or raises reaches `finish` in the same way. 
 raised, and `run_whole` leaves input, output and exit code to the script. The ranks of one training stop after
 the same step (`measurement.Seat`). `main_module` hides our modules from the script, and `measure.Watchdog`
 ends a script that hangs.
+
+In goes a `Repeat` with a `Script`, out comes a `Record` with a `ScriptRun`. Where to change what:
+
+    another call of torch to see      a hook in `hooks`, by `watching` or `module_calls`; its note in `observations`
+    what ends a step                  `turns` and `step_model` decide; `Measurement` counts
+    samples and tokens of a step      `amounts`, by the notes of `loaders` and `calls`
+    how long to measure               `sampling.waits_until`; the stop rules are `engine.sampling`'s
+    the time of the whole job         `job_prediction`, with evaluations and checkpoints from `rare_work`
+    programs other than Python        `program` calls them, `metrics` reads their numbers, `serving` runs their server
 """
