@@ -103,9 +103,12 @@ async def measured_own(
     hardware: Sequence[str],
     budget_usd: float,
     results: str | None,
+    shortlist: bool = False,
 ) -> str | State[str]:
     """Write the suite of a form for a script or another command, and measure it."""
-    request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
+    request = RunRequest(
+        hardware=tuple(hardware), shortlist=shortlist, budget_usd=budget_usd, results=results or None
+    )
     machines_of(request)  # check names first, so that a mistake leaves no suite behind
     own: OwnScript | OwnCommand = validated(kind, given, "script" if kind is OwnScript else "command")
     suite = write_suite(own, request.address.folder)

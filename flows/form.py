@@ -30,6 +30,7 @@ StepCount = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 
 Suite = Annotated[SuiteName, _field("Suite")]
 Hardware = Annotated[list[HardwareName], _field("Hardware")]
+Offers = Annotated[bool, _field("Only possible winners")]
 Repeats = Annotated[RepeatCount | None, COUNT, _field("Repeats")]
 Sessions = Annotated[RepeatCount | None, COUNT, _field("Sessions")]
 HoursApart = Annotated[float, Field(ge=0, le=MOST_HOURS_APART), _field("Hours between sessions")]

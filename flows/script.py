@@ -18,6 +18,7 @@ async def bench(
     command: form.Command,
     folder: form.Folder,
     hardware: form.Hardware = ["local-cpu"],  # noqa: B006 - the form in the UI shows it
+    offers: form.Offers = False,
     sizes: form.Sizes = "",
     steps: form.Steps = 0,
     epochs: form.Epochs = 0,
@@ -39,6 +40,8 @@ async def bench(
         command: The script and its arguments, such as train.py --batch {batch}, or -m package.module.
         folder: The folder that it runs in, in full, on the machine of the worker of pool local.
         hardware: The machines to measure on: files in deployments/hardware.
+        offers: Measure the first machine, predict the others and all offers, and measure only those that can be the
+            fastest or the cheapest, within the budget.
         sizes: Values of each placeholder of the command, such as batch=16,32 seq=128.
         steps: Length of the whole job, to predict its time and price; 0 for no prediction.
         epochs: The same in epochs, for scripts whose data loader has a known length.
@@ -71,6 +74,6 @@ async def bench(
             "whole": whole,
             "repeats": repeats or None,
         }
-        return await measured_own(OwnScript, given, hardware, budget_usd, results)
+        return await measured_own(OwnScript, given, hardware, budget_usd, results, shortlist=offers)
     except GridbenchError as error:  # a user's mistake is a sentence, without a traceback
         return Failed(message=str(error))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tasks.errors import GridbenchError
-from tasks.planning.hardware import DEPLOYMENTS, GpuPeaks, load_gpus
+from tasks.planning.hardware import DEPLOYMENTS, load_gpus
 from tasks.pricing.facts import load_facts
 from tasks.published.ratios import spread
 from tasks.published.read import read_tables
@@ -27,7 +27,6 @@ from workloads.harness.records.printable import printable
 MOST_BYTES = 2**20
 LEAST_ASCII = 0.7  # share of the characters of a text in Windows-1252
 WIDTH = 110
-FP8_SINCE = (8, 9)  # compute capability
 OWN_COLUMNS = {"hardware", "case", "verdict"}  # of our own tables
 
 
@@ -73,7 +72,7 @@ def known_machines() -> Known:
     gpus = {key: gpu_machine(key) for key in load_gpus()}
     shapes = validated(Shapes, read_mapping(DEPLOYMENTS / "instances.yaml"), "instances.yaml")
     facts = [fact for fact in load_facts(DEPLOYMENTS) if fact.purchase == "on-demand" and fact.instance]
-    in_fp8 = frozenset(key for key, peaks in load_gpus().items() if _has_fp8(peaks))
+    in_fp8 = frozenset(key for key, peaks in load_gpus().items() if peaks.computes_in("fp8"))
     return Known(gpus, shapes, {fact.instance or "": fact.usd_per_hour for fact in facts}, in_fp8)
 
 
@@ -116,14 +115,6 @@ def gpu_machine(key: str) -> Machine:
         )
     flops = tuple((precision, rate * 1e12) for precision, rate in peaks.tflops.items())
     return Machine(key, None, peak_flops=flops, peak_bytes_per_s=peaks.gb_per_s * 1e9)
-
-
-def _has_fp8(peaks: GpuPeaks) -> bool:
-    """Return True if a GPU computes in fp8, or might."""
-    if peaks.capability is None:
-        return True
-    major, minor = map(int, peaks.capability.split("."))
-    return "fp8" in peaks.tflops or (major, minor) >= FP8_SINCE
 
 
 def as_text(reviewed: TableReview, name: str) -> str:

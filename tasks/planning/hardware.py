@@ -16,6 +16,7 @@ from tasks.pricing.facts import Fact, load_facts
 from tasks.pricing.price import Price, PriceOf, flagged, named, price_of
 from tasks.results.model import Machine
 from tasks.schema import MOST_GPUS, Count, Seconds, Strict, Waited, read_mapping, validated
+from workloads.harness.engine.device import CAPABILITY
 from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.repeat.suite import Suite, load_suite, suite_names
 
@@ -145,6 +146,14 @@ class GpuPeaks(Strict):
     capability: str | None = None
     reach: Annotated[float, Field(gt=0, lt=1)] | None = None
     unsupported: str | None = None
+
+    def computes_in(self, precision: str) -> bool:
+        """Return whether the card computes in a precision; True if that is unknown."""
+        least = CAPABILITY.get(precision)
+        if least is None or self.capability is None or precision in self.tflops:
+            return True
+        major, minor = map(int, self.capability.split("."))
+        return (major, minor) >= least
 
 
 def hardware_names(folder: Path = DEPLOYMENTS) -> list[str]:

@@ -9,7 +9,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.channel import Version, watched
 from tasks.planning.code import script_notes, with_code
 from tasks.planning.estimates import controls_on, estimate_s, lane_s, lane_usd
-from tasks.planning.hardware import Hardware, load_suite_checked
+from tasks.planning.hardware import Hardware, load_gpus, load_suite_checked
 from tasks.planning.images import check_images
 from tasks.planning.limits import limits_of, threads_on
 from tasks.planning.machines import baseline_of, machines_of
@@ -213,5 +213,8 @@ def _known_reason(machine: Hardware, suite: Suite, entry: SuiteCase, planned: Pl
 
 def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:
     """Return why a machine can't measure a case, or None if it might."""
+    precision = planned.case.precision
+    if machine.gpu and not load_gpus()[machine.gpu].computes_in(precision):
+        return f"{machine.name}'s card does not compute in {precision}"
     limits = limits_of(machine, threads_on(machine, planned.threads))
     return too_large(planned.case, limits, timeout_s, planned.script)

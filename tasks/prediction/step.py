@@ -145,6 +145,8 @@ def _parts(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence)
     """
     if not cell.compute_s:
         raise Unpredictable("no valid record has its time")
+    if any(record.work and record.work.chosen for record in cell.usable):
+        raise Unpredictable("each machine chooses the work of its step itself")
     if before.device != after.device:
         kinds = {"cpu": "a CPU", "cuda": "a GPU"}
         raise Unpredictable(

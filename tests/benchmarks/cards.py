@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,8 @@ CARDS = {
 FIRST_WORKLOAD = 5  # columns before: name, number of cards, watts, price; `ssd` is the first workload
 SHARES = np.linspace(0, 1, 21)
 MOST_SHARED = 6
+TRANSFORMERS = ("bert_base_squad", "bert_large_squad", "transformerxlbase", "transformerxllarge")
+CONVOLUTIONAL = ("ssd", "resnet50")
 FREEDOM = 4.0
 SOURCE = (
     "lambdal/deeplearning-benchmark, pytorch/, ten trainings in fp16 and fp32 on single cards of twelve kinds"
@@ -263,6 +266,17 @@ def held_out(
     return found
 
 
+def of_kinds(table: Table, precisions: tuple[str, str]) -> list[np.ndarray]:
+    """Errors and deviations of each card with a transformer and a convolutional network known, each pair in turn."""
+    every = range(len(table.cards))
+    pairs = [
+        [table.workloads.index((name, p)) for name, p in zip(names, precisions, strict=True)]
+        for names in product(TRANSFORMERS, CONVOLUTIONAL)
+    ]
+    rows = [held_out(table, every, 2, pair) for pair in pairs]
+    return [np.concatenate(of_card) for of_card in zip(*rows, strict=True)]
+
+
 def line(title: str, rows: Sequence[np.ndarray], times: Sequence[float]) -> str:
     """Return a line of the table: the error, and the share of truths within intervals."""
     error = np.abs(np.expm1(np.concatenate([r[:, 0] for r in rows])))
@@ -328,6 +342,9 @@ def main(folder: Path, write: bool) -> None:
                 nested_times(table, size),
             )
         )
+    for precisions in product(("fp16", "fp32"), repeat=2):
+        title = "transformer {}, convolutional network {}".format(*precisions)
+        print(line(title, of_kinds(table, precisions), nested_times(table, 2)))
     print(
         "the workloads that tell most, in this order:",
         ", ".join("/".join(table.workloads[w]) for w in chosen),

@@ -52,6 +52,20 @@ async def test_a_mistake_in_the_form_of_a_command_is_a_sentence(tmp_path):
     assert "looks like a secret" in state.message
 
 
+async def test_the_form_of_a_script_asks_for_a_shortlist(tmp_path, monkeypatch):
+    async def measured(request):
+        return request
+
+    monkeypatch.setattr("flows.bench.measured", measured)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("")
+    machines, results = ["local-cpu-1", "local-cpu"], str(tmp_path / "results")
+    request = await script.fn(
+        "train.py", str(tmp_path / "code"), machines, offers=True, budget_usd=2, results=results
+    )
+    assert request.shortlist and (request.budget_usd, request.hardware) == (2, tuple(machines))
+
+
 async def test_a_mistake_in_the_form_of_a_script_is_a_sentence(tmp_path):
     state = await script.fn("train.py", str(tmp_path), sizes="batch", results=str(tmp_path))
     assert state.is_failed() and state.message.startswith(

@@ -19,7 +19,7 @@ CASES = """
 [[cases]]
 workload = "mnist"
 size = { batch = [16, 64, 4096] }
-precision = ["fp32", "bf16"]
+precision = ["fp32", "fp16"]
 """
 
 
@@ -60,7 +60,7 @@ def test_a_case_too_large_for_a_rented_machine_is_skipped_with_a_size_that_fits(
 def test_cases_smaller_than_a_fitting_case_are_not_predicted(tmp_path, asked):
     planned(tmp_path, "aws-g4dn.xlarge")
     assert sorted(asked) == [
-        "aws-g4dn.xlarge/mnist/batch=4096/bf16",
+        "aws-g4dn.xlarge/mnist/batch=4096/fp16",
         "aws-g4dn.xlarge/mnist/batch=4096/fp32",
         "aws-g4dn.xlarge/mnist/batch=64/fp32",
     ]

@@ -203,6 +203,12 @@ class TestSkips:
         with pytest.raises(GridbenchError, match="suite both has no cases for cpu"):
             make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
 
+    def test_a_precision_that_a_card_lacks_is_skipped(self):
+        request = RunRequest(suite="acceptance", hardware=("aws-g4dn.xlarge", "aws-g6.xlarge"))
+        plan, words = make_plan(request), "does not compute in tf32"
+        skipped = {m.name: [w for w in plan.skipped_on(m.name).values() if words in w] for m in plan.hardware}
+        assert [len(skipped[name]) for name in ("aws-g4dn.xlarge", "aws-g6.xlarge")] == [1, 0]
+
     def test_skips_are_shown_in_the_plan_table(self, large):
         plan = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
         assert [(row["cells"], row["skipped"]) for row in plan_rows(plan)] == [("3", "1")]

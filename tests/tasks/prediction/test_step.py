@@ -68,6 +68,12 @@ def test_the_same_card_elsewhere_differs_by_its_box_and_host_alone():
     assert row.rests_on[0] == "the same card"
 
 
+def test_a_step_of_work_that_each_machine_chooses_is_not_predicted():
+    records = [replace(r, work=replace(r.work, chosen=(1, 2, 3))) if r.work else r for r in two_cards()]
+    rows = [row for row, _ in held_out(evidence_in([*machines().values()], records))]
+    assert rows and all("chooses the work" in row.refused for row in rows)
+
+
 def test_the_bound_of_a_predicted_step_is_named():
     rows = {(r.case.workload, r.target): r for r, _ in held_out(known())}
     assert rows["memory_bandwidth", "h200"].bound == "memory 100 %"
