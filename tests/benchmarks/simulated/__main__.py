@@ -6,6 +6,7 @@ Each share is of N simulated runs (`--runs`), so its standard error is sqrt(shar
 
 import argparse
 import contextlib
+import re
 from collections.abc import Iterator
 
 from tests.benchmarks.simulated import controls, modes, nights, samples, sessions, several, turns, verdicts
@@ -24,14 +25,15 @@ PARTS = {
     "young controls": controls.young_controls(),
 }
 PAGE, MARK = "statistics.md", "verdicts"
-HEADING = ("| world | runs | result |", "| --- | --- | --- |")
+HEADING = ("| world | result |", "| --- | --- |")
+USUAL_RUNS = 1000  # a row states other numbers
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=[*PARTS], metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--world", default="", help="a part of the names of worlds")
-    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=USUAL_RUNS)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     for part in given.parts:
@@ -41,12 +43,13 @@ def main() -> None:
                 before, after = simulated(given.runs)
                 print(f"  {world}: before {before}; now {after}", flush=True)
                 if given.write:
-                    row = f"| {world} | {given.runs} | {after} |"
+                    runs = "" if given.runs == USUAL_RUNS else f" ({given.runs} runs)"
+                    row = f"| {world}{runs} | {after} |"
                     tables.written(PAGE, MARK, with_row(tables.lines(PAGE, MARK), part, row))
 
 
 def caption(part: str) -> str:
-    return f"| **{part}**: *{PARTS[part].counted}* | | |"
+    return f"| **{part}**: *{PARTS[part].counted}* | |"
 
 
 def with_row(lines: list[str], part: str, row: str) -> list[str]:
@@ -66,7 +69,7 @@ def _by_world(lines: list[str]) -> Iterator[tuple[tuple[str, str], str]]:
         if line.startswith("| **"):
             part = line.split("**")[1]
         else:
-            yield (part, line.split("|")[1].strip()), line
+            yield (part, re.sub(r" \(\d+ runs\)$", "", line.split("|")[1].strip())), line
 
 
 if __name__ == "__main__":
