@@ -61,7 +61,7 @@ async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[s
 
 
 class Turns:
-    """Some turns at once, then a number per minute, evenly."""
+    """Some turns at once, then a number per minute, evenly; all at once without a limit."""
 
     def __init__(self, per_minute: float | None, at_first: int = 0) -> None:
         self.per_minute = per_minute
@@ -90,7 +90,7 @@ async def _open(queue: deque[Cell], lanes: Dispatcher, turns: Turns, needed: Cal
 
 
 def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
-    """Return a sentence if every planned cell has failed; else empty."""
+    """Return a sentence if every cell has failed, unless all were planned skips; else empty."""
     failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
     if not failed or not all(record.verdict.is_failure for record in records):
         return ""

@@ -75,7 +75,7 @@ class JobNote(Strict):
 
     @property
     def within_rental(self) -> LaneJob:
-        """Return the facts of a job on a rented box, whose idle time is its start."""
+        """Return the facts of a job on a rented box; its start comes out of the box's idle time."""
         return LaneJob(self.hardware, self.wait_s, -self.wait_s, ((REST, self.wait_s),))
 
 

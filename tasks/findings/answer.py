@@ -93,7 +93,7 @@ def fastest(
 
 
 def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
-    """Return the machine with the least cost of a pass, among priced ones."""
+    """Return the machine with the least cost of a pass, if two machines have a price."""
     prices = _prices(suite, machines)
     if not suite.cases or len(prices) < 2:
         return []

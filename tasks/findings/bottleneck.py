@@ -11,7 +11,7 @@ from workloads.harness.roofline.roofline import UNEXPLAINED, Bound, percent
 
 
 def bottlenecks(cells: Sequence[Repeats]) -> dict[Cell, Bound]:
-    """Return the bound of every cell with a usable repeat."""
+    """Return the bound of every cell with a usable repeat, by ceilings of usable repeats."""
     return {row.record.cell: row.bound for row in bounds([r for cell in cells for r in cell.usable])}
 
 

@@ -85,7 +85,7 @@ def _groups(times: Sequence[float]) -> str:
 
 
 def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
-    """Yield a sentence per machine on repeats that began too early."""
+    """Yield a sentence per machine on repeats that began before the plan or the last repeat's end."""
     planned, lanes = instant(planned_at), defaultdict(list)
     for record in records:
         began = instant(record.started_at)

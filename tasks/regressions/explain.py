@@ -161,7 +161,7 @@ def first_changed(log_s: Floats, centre: float, change: float) -> int:
 
 
 def last_before(series: Series, run: str) -> Observation | None:
-    """Return the last night with a number before a run, or of all nights."""
+    """Return the last night with a number before a run, or of all if it is not a night."""
     runs = [night.run for night in series.nights]
     end = runs.index(run) if run in runs else len(runs)
     return next((night for night in reversed(series.nights[:end]) if night.ok), None)
