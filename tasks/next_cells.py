@@ -1,4 +1,4 @@
-"""The cells that a run measures next: all, then further sizes; or those of a shortlist, one machine after another."""
+"""The cells that a run measures next: all, then further sizes; or a shortlist's, by machine."""
 
 import asyncio
 from collections import Counter
@@ -23,12 +23,12 @@ from workloads.harness.records.record import WORTH_RETRY, Record, Verdict
 
 
 def first_cells(plan: Plan) -> list[Cell]:
-    """Return the cells to begin with: of a shortlist those of its first machine."""
+    """Return the cells to begin with: a shortlist's first machine's."""
     return _cells_on(plan, plan.hardware[0]) if plan.shortlist else plan.cells
 
 
 async def next_cells(lanes: Dispatcher) -> list[Cell]:
-    """Return the cells to measure next; none at the end of the run."""
+    """Return the cells to measure next; none at the end."""
     if not lanes.plan.shortlist:
         return further_cells(lanes)
     machine = None if lanes.failed else await asyncio.to_thread(_next_machine, lanes)
@@ -40,10 +40,10 @@ def _cells_on(plan: Plan, machine: Hardware) -> list[Cell]:
 
 
 def _next_machine(lanes: Dispatcher) -> Hardware | None:
-    """Return the next machine of a shortlist; None if the answer stands, or the money or the number is at its end.
+    """Return the next machine of a shortlist; None if the answer stands, or money or number is spent.
 
-    One that an interrupted run has begun comes first. The others are chosen by predictions from all that is
-    measured. A machine without a prediction can be the best one: it is measured after those, the cheapest first.
+    A machine that an interrupted run has begun comes first. The others are chosen by predictions; those without
+    one can be the best, and follow, the cheapest first.
     """
     plan = lanes.plan
     records = [record for record in lanes.arrived.values() if record.verdict is not Verdict.SKIPPED]
@@ -86,7 +86,6 @@ def _is_affordable(lanes: Dispatcher, machine: Hardware, cost_usd: float) -> boo
 def _outlook(
     lanes: Dispatcher, records: Sequence[Record], others: Sequence[Hardware]
 ) -> tuple[list[BestSoFar], set[str]]:
-    """Predict the others and the offers; return the standings, and the machines that can't run a case."""
     plan, today = lanes.plan, datetime.now(UTC).date()
     names = {machine.name for machine in plan.hardware}
     gpus = plan.hardware[0].gpus

@@ -44,13 +44,13 @@ class Offer:
     """A machine at one of its prices.
 
     Attributes:
-        case: None for one pass through the suite's common cases.
-        purchase: `listed` for the machine's list price, `spot` for spot capacity.
-        seconds, usd: of one step, or of one pass through the suite. For the number of a command, `seconds` is its
-            `cost_of`, and `usd` that of a unit of a rate or of a call.
-        energy_j: of one step, if it was measured.
+        case: None for one pass through the suite.
+        purchase: `listed` or `spot`.
+        seconds, usd: of one step, or of one pass. For a command's number, its `cost_of`, and the cost of a unit
+            of a rate or of a call.
+        energy_j: of one step.
         dominated_by: a machine better in one and not worse in the other; empty on the Pareto front.
-        tied_with: machines that cannot be distinguished from it in time or cost.
+        tied_with: machines that cannot be distinguished from it.
     """
 
     hardware: str
@@ -69,12 +69,12 @@ Over = Callable[[Offer, Offer], tuple[Estimate, Estimate]]
 
 @dataclass(frozen=True, slots=True)
 class Offers(Finding):
-    """Every machine at every price: the time and the cost of the suite, and of each case.
+    """The time and cost of the suite and of each case, on every machine at every price.
 
     Attributes:
         prices: USD per hour by machine and purchase.
         efficiency: cost efficiency over the baseline by machine and case, at listed prices.
-        provisional: why an idle machine can give other offers for the suite; empty if it cannot.
+        provisional: why an idle machine can give other offers; else empty.
     """
 
     name = "offers"
@@ -100,12 +100,12 @@ class Offers(Finding):
 
     @property
     def of_suite(self) -> list[Offer]:
-        """Return the offers for one pass through the suite, the cheapest first."""
+        """Return the suite's offers, the cheapest first."""
         whole = (offer for offer in self.offers if offer.case is None)
         return sorted(whole, key=lambda offer: offer.usd.value)
 
     def table(self) -> Table | None:
-        """Return a row per offer: the suite's first, which people see, then those of each case."""
+        """Return a row per offer: the suite's first, which people see."""
         suite = self.of_suite
         rows = [*suite, *(offer for offer in self.offers if offer.case is not None)]
         passes = passes_of(suite or rows)
@@ -117,7 +117,7 @@ class Offers(Finding):
         return Table(columns, tuple(self._row(o, passes) for o in rows), notes=notes, brief=len(suite))
 
     def published(self) -> dict[str, Any]:
-        """Return `offers`, each with the id of its case."""
+        """Return `offers`, each with its case's id."""
         return {"offers": [asdict(o) | {"case": o.case.id if o.case else None} for o in self.offers]}
 
     def _row(self, offer: Offer, passes: int) -> tuple[Value, ...]:
@@ -138,7 +138,7 @@ class Offers(Finding):
 
 
 def standing(offer: Offer) -> str:
-    """Return the standing of an offer, such as `on the Pareto front` or `beaten by gke-l4`."""
+    """Return an offer's standing, such as `on the Pareto front` or `beaten by gke-l4`."""
     if offer.dominated_by:
         return f"beaten by {offer.dominated_by}"
     ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
@@ -146,13 +146,13 @@ def standing(offer: Offer) -> str:
 
 
 def passes_of(offers: Sequence[Offer]) -> int:
-    """Return the number of passes whose cost is stated, so that the most expensive offer is above a cent."""
+    """Return the passes for which the most expensive offer is above a cent."""
     dearest = max((offer.usd.value for offer in offers), default=0.0)
     return next((passes for passes in _PASSES if dearest * passes >= 0.01), _PASSES[-1])
 
 
 def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Offer, ...]:
-    """Return one pass through the suite's common cases, then a step of each case, at every price above 0."""
+    """Return one pass through the suite, then a step of each case, at every price."""
     joules: dict[Case, dict[str, float]] = {}
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -170,9 +170,9 @@ def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Mach
 
 
 def front(rivals: Sequence[Offer], over: Over) -> tuple[Offer, ...]:
-    """Return the offers for the same work, each with the offer that beats it and those tied with it.
+    """Return the offers for the same work, each with those that beat it or tie.
 
-    Source: Pareto dominance, with intervals in place of points: see `dominates`.
+    Pareto dominance, with intervals in place of points: see `dominates`.
     """
     offers = []
     for offer in rivals:
@@ -187,8 +187,8 @@ def front(rivals: Sequence[Offer], over: Over) -> tuple[Offer, ...]:
 def dominates(one: Offer, other: Offer, over: Over) -> bool:
     """Return whether one offer is shown to be better in time or cost, and the other in neither.
 
-    The interval of the ratio must exclude 1, as in the answer: the two intervals themselves can overlap. A spot offer
-    beats only spot offers, because spot capacity can be preempted. Two prices of one machine have the same time.
+    The interval of the ratio must exclude 1; the two intervals can overlap. A spot offer beats only spot
+    offers, because it can be preempted. Two prices of one machine have the same time.
     """
     if one.purchase == SPOT and other.purchase != SPOT:
         return False
@@ -204,9 +204,9 @@ def tied(one: Offer, other: Offer, over: Over) -> bool:
 
 
 def over_in(suite: CommonCases, machines: Sequence[Machine], paid: CommonCases | None = None) -> Over:
-    """Return a function that gives the ratios of two offers for this suite; `paid` has the times that cost, if others.
+    """Return a function for the ratios of two offers; `paid` has the times that cost, if others.
 
-    The intervals of all pairs of machines hold together, so that no equal machine leaves the front by chance.
+    Intervals are corrected for all pairs of machines, so that no equal machine leaves the front by chance.
     """
     confidence = confidence_of_each(math.comb(len(suite.logs), 2))
     price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
@@ -225,16 +225,16 @@ def over_in(suite: CommonCases, machines: Sequence[Machine], paid: CommonCases |
 
 
 def step_energy_j(cell: Repeats) -> float | None:
-    """Return the joules of one step, median over the usable repeats; None if none measured it."""
+    """Return the median joules of one step over the usable repeats, if measured."""
     return median_or_none(energy.step_j for record in cell.usable if (energy := energy_of(record)))
 
 
 def number_offers(
     cells: Sequence[Repeats], machines: Sequence[Machine], sessions: Sessions
 ) -> tuple[Offer, ...]:
-    """Return the offers for the first number that the command of these cells reported, at every price above 0.
+    """Return the offers for the first number that the cells' command reported, at every price.
 
-    Their cost is that of a unit of a rate per second, or of a whole call of any other number.
+    Their cost is that of a unit of a rate per second, or of a whole call.
     """
     views = one_number(cell for cell in cells if cell.has_metrics)
     case = views[0].cell.case
@@ -256,7 +256,6 @@ def _priced(
     joules: Mapping[str, float],
     paid: CommonCases | None = None,
 ) -> list[Offer]:
-    """Return the offers for a suite, or for one case, which is a suite of one."""
     found, paid = [], paid or suite
     for machine in machines:
         if suite.cases and machine.name in suite.logs and machine.name in paid.logs:

@@ -1,1 +1,1 @@
-"""Predictions of the time and cost of a step on machines that have not measured it."""
+"""Predict time and cost of a step on machines that have not measured it."""

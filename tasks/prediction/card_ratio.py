@@ -1,4 +1,4 @@
-"""The ratio of two cards' times at a workload, by the rates that bound it and by the cases that both have measured."""
+"""The ratio of two cards' times at a workload, by their rates and shared cases."""
 
 import math
 from collections.abc import Sequence
@@ -23,14 +23,13 @@ class Spread(Strict):
     `tests/benchmarks/cards.py` fits and writes it.
 
     Attributes:
-        compute, memory: of the ratio of two cards' effective rates over that of their data sheets.
-        together: the covariance of the two.
+        compute, memory: of the ratio of two cards' effective rates over that of their data sheets; `together`
+            is their covariance.
         workload: of a single workload on two cards, beyond the rates of the cards.
         freedom: weight of these variances against the scatter that the two cards themselves show, in cases.
         times: the half-width of a 90 % interval in standard deviations, by conformal prediction.
-        box: of two boxes with the same card and software; `software`: of two releases of it.
+        box, software: of two boxes with the same card and software, and of two releases.
         share, share_sd: mean and standard deviation of the share of a training's time that computing bounds.
-        source: of the times.
     """
 
     compute: Variance
@@ -56,9 +55,8 @@ class Rates(NamedTuple):
 class SharedCase(NamedTuple):
     """A case that both cards have measured.
 
-    Attributes:
-        weight: the share of its time that computing bounds on the second card.
-        log_excess: log of the ratio of the two times over that by the rates.
+    `weight` is the share of its time that computing bounds on the second card, `log_excess` the log of the
+    ratio of times over that by the rates.
     """
 
     weight: float
@@ -76,7 +74,10 @@ def load_spread(folder: Path = DEPLOYMENTS) -> Spread:
 
 
 def log_time_ratio(share: float, before: Rates, after: Rates) -> float:
-    """Return the log of the second card's time over the first's if computing bounds a share of the first's."""
+    """Return the log of the second card's time over the first's.
+
+    Computing bounds a `share` of the first's.
+    """
     return math.log(sum(_parts(share, before, after)))
 
 
@@ -89,10 +90,10 @@ def weight_after(share: float, before: Rates, after: Rates) -> float:
 def excess(weight: float, shared: Sequence[SharedCase], spread: Spread) -> tuple[float, float]:
     """Return mean and standard deviation of a workload's log excess over the ratio by the rates.
 
-    Each card's effective rates differ from its data sheet's by amounts that all of its workloads have in common. Cases
-    that both cards have measured reveal them, and how far single workloads differ.
-    Source: Shah, Wilson and Ghahramani 2014, Student-t processes, AISTATS, equation 5: a normal conditional
-    distribution, with its variance scaled by the scatter of the shared cases.
+    Each card's effective rates differ from its data sheet's by amounts that its workloads share. Cases that
+    both cards have measured reveal them, and how far single workloads differ. Source: Shah, Wilson and
+    Ghahramani 2014, Student-t processes, AISTATS, equation 5: a normal conditional distribution, with its
+    variance scaled by the scatter of the shared cases.
     """
     rates = np.array([[spread.compute, spread.together], [spread.together, spread.memory]])
     own = np.array([weight, 1 - weight])

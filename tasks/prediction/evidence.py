@@ -1,4 +1,4 @@
-"""The evidence about machines in a results store: the valid records of each card, and its measured rates."""
+"""The evidence about machines: the valid records of each card, and its measured rates."""
 
 import statistics
 from collections.abc import Collection, Iterator, Sequence
@@ -19,17 +19,17 @@ from tasks.store.store import Store, runs
 from workloads.harness.records.record import Record
 from workloads.harness.roofline.ceilings import ceilings_by_machine
 
-MOST_RUNS = 300  # the newest ones, that are looked at
+MOST_RUNS = 300  # newest runs to search
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The valid cells of machines in earlier runs, each with the machine as its run planned it."""
+    """The valid cells of machines in earlier runs, each with the machine as planned."""
 
     cells: tuple[tuple[Hardware, Repeats], ...] = ()
 
     def of_card(self, machine: Hardware) -> list[Repeats]:
-        """Return the cells on all machines with this machine's card; on this machine alone if its card is unknown."""
+        """Return the cells on all machines with this card; if unknown, on this machine."""
         return [cell for other, cell in self.cells if _has_same_card(machine, other)]
 
     def of_machine(self, machine: Hardware) -> list[Record]:
@@ -37,7 +37,7 @@ class Evidence:
         return [record for other, cell in self.cells if other.name == machine.name for record in cell.usable]
 
     def measured_rates(self, machine: Hardware, precision: str) -> Rates | None:
-        """Return the roof of this machine's card: the median over the boxes that measured it; None without one."""
+        """Return the roof of this machine's card: the median over measured boxes, or None."""
         records = [record for cell in self.of_card(machine) for record in cell.usable]
         ceilings = ceilings_by_machine(records).values()
         compute = [rate.value for ceiling in ceilings if (rate := dict(ceiling.compute).get(precision))]
@@ -46,7 +46,7 @@ class Evidence:
 
 
 def sheet_rates(machine: Hardware, precision: str) -> Rates | None:
-    """Return the rates of the data sheet of a machine's card; None if it has no card, or the sheet no such rate."""
+    """Return the data sheet's rates of a machine's card, or None."""
     peaks = load_gpus().get(machine.gpu or "")
     if peaks is None or precision not in peaks.tflops:
         return None
@@ -56,15 +56,15 @@ def sheet_rates(machine: Hardware, precision: str) -> Rates | None:
 def evidence_of(
     results: Path, machines: Collection[Hardware], cases: Sequence[PlannedCase] = (), most: int = MOST_RUNS
 ) -> Evidence:
-    """Return the evidence about these machines, and about all that measured these cases, without damaged runs.
+    """Return the evidence about these machines, and about all that measured these cases.
 
-    It is that of the latest runs in a results folder, of `most` that have some.
+    It is that of the latest `most` runs that have some, without damaged ones.
     """
     return Evidence(tuple(chain.from_iterable(islice(_runs(results, machines, cases), most))))
 
 
 def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evidence:
-    """Return what these records know of their machines. A slice of a card is another card, of unknown rates."""
+    """Return the evidence of these records. A slice of a card is another card, of unknown rates."""
     by_name = {machine.name: _with_card(machine, records) for machine in machines}
     cells, _ = judged_cells(records, [machine.machine() for machine in machines])
     return Evidence(
@@ -80,7 +80,7 @@ def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evid
 
 
 def _with_card(machine: Hardware, records: Sequence[Record]) -> Hardware:
-    """Return a machine with the model of its GPU, if its file leaves that open and its records have it."""
+    """Return a machine with its records' GPU model, if its file lacks it."""
     if machine.device == "cpu" or machine.gpu:
         return machine
     names = {name for r in records if r.hardware == machine.name for name in names_in(r.environment)}
@@ -91,7 +91,6 @@ def _with_card(machine: Hardware, records: Sequence[Record]) -> Hardware:
 def _runs(
     results: Path, machines: Collection[Hardware], cases: Sequence[PlannedCase]
 ) -> Iterator[tuple[tuple[Hardware, Repeats], ...]]:
-    """Yield the cells of each run that has some."""
     for name in islice(runs(results), MOST_RUNS):
         with suppress(GridbenchError):
             store = Store(results / name)

@@ -1,4 +1,4 @@
-"""Predictions kept next to the results, and those whose machine was measured later."""
+"""Predictions kept next to the results, and those measured later."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ MOST_LINES, MOST_CHARACTERS = 10_000, 10_000
 
 
 def forecasts(rows: Iterable[Prediction], machines: Iterable[Hardware], factor: float) -> list[Forecast]:
-    """Return predictions in the form in which they are kept, their intervals wider by a factor."""
+    """Return predictions as kept, their intervals wider by a factor."""
     by_name = {machine.name: machine for machine in machines}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return [
@@ -54,7 +54,7 @@ def forecasts(rows: Iterable[Prediction], machines: Iterable[Hardware], factor: 
 
 
 def machine_texts(made: Sequence[Forecast], plan: Plan) -> dict[str, str]:
-    """Return the predicted time and cost of one step of each case, by machine."""
+    """Return the predicted time and cost of a step of each case, by machine."""
     texts = {}
     for machine in plan.hardware:
         own = [forecast for forecast in made if forecast.hardware == machine.name]
@@ -83,7 +83,7 @@ def keep(store: Store, made: Sequence[Forecast]) -> None:
 
 
 def kept_in(folder: Path) -> list[Forecast]:
-    """Return the forecasts of a run's folder; other lines are left out."""
+    """Return the forecasts of a run's folder, without other lines."""
     lines = []
     with suppress(OSError, UnicodeDecodeError), (folder / FILE).open() as file:
         for line in islice(iter(lambda: file.readline(MOST_CHARACTERS), ""), MOST_LINES):
@@ -93,14 +93,14 @@ def kept_in(folder: Path) -> list[Forecast]:
 
 
 def kept(results: Path) -> list[Forecast]:
-    """Return the forecasts of all runs in a results folder: the newest of each machine and case."""
+    """Return the newest forecast of each machine and case in a results folder."""
     every = [forecast for name in islice(runs(results), MOST_RUNS) for forecast in kept_in(results / name)]
     every.sort(key=lambda forecast: forecast.made_at)
     return [*{(forecast.hardware, forecast.case): forecast for forecast in every}.values()]
 
 
 def scored(results: Path) -> list[tuple[Forecast, float]]:
-    """Return the forecasts whose machine measured the case later, each with the mean of the first such run."""
+    """Return the forecasts that were measured later, each with the first run's mean."""
     waiting = {(forecast.hardware, forecast.case): forecast for forecast in kept(results)}
     pairs: dict[tuple[str, str], tuple[Forecast, float]] = {}
     for name in sorted(islice(runs(results), MOST_RUNS)) if waiting else ():
@@ -114,11 +114,6 @@ def scored(results: Path) -> list[tuple[Forecast, float]]:
 
 
 def _measured(store: Store, names: set[str]) -> Iterator[tuple[tuple[str, str], str, float]]:
-    """Yield machine and case, the start and the mean seconds of each cell of a run.
-
-    Raises:
-        GridbenchError: the run can't be read.
-    """
     machines = [machine for machine in store.plan.hardware if machine.name in names]
     for _, cell in evidence_in(machines, store.records()[0] if machines else []).cells:
         if cell.compute_s:

@@ -1,4 +1,4 @@
-"""Offers as machines to predict: each with the model of its card in `gpus.yaml`, in every form that it can have."""
+"""Offers as machines to predict, each with its card's model in `gpus.yaml`, in every form."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,15 +6,15 @@ from tasks.planning.hardware import RENTED_POOL, GpuPeaks, Hardware, load_gpus
 from tasks.planning.rentable import Rentable, address_at
 from tasks.pricing.price import Price
 
-FORMS = {"sxm", "sxm2", "pcie", "40", "80", "quadro"}  # words of a model that gpuhunt's names leave out
+FORMS = {"sxm", "sxm2", "pcie", "40", "80", "quadro"}  # words that gpuhunt's names of models lack
 NEAR_GB = 4.0  # of a card's memory: sources count it in GB or GiB, with or without the driver's part
 
 
 def offered(offers: Sequence[Rentable], gpus: int) -> list[Hardware]:
-    """Return a machine for the cheapest offer of each card with this number of GPUs; two if it comes in two forms.
+    """Return a machine for the cheapest offer of each card with this number of GPUs; two for two forms.
 
-    On-demand and spot offers are apart. A dearer offer of the same card has the same prediction. Machines of the
-    hardware files are all there, by the names under which runs have measured them.
+    On-demand and spot offers are separate. A dearer offer has the same prediction. Machines of the hardware
+    files keep their names.
     """
     peaks = load_gpus()
     cheapest: dict[tuple[str, ...], Rentable] = {}
@@ -27,7 +27,7 @@ def offered(offers: Sequence[Rentable], gpus: int) -> list[Hardware]:
 
 
 def how_to_reach(machine: Hardware) -> str:
-    """Return what `--on` takes for a machine: its name, or the form of an address if no pool reaches it."""
+    """Return a machine's name for `--on`, or the form of its address."""
     is_reached = machine.pool != RENTED_POOL or machine.rent or "hosts" in machine.job_variables
     return machine.name if is_reached else address_at(machine.price.usd_per_hour)
 
@@ -57,12 +57,11 @@ def _machines(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> Iterator[Hardwa
 
 
 def _own_name(rentable: Rentable) -> str:
-    """Return the name of an offer's hardware file; empty if there is no such file."""
     return "" if "://" in rentable.reach else rentable.reach
 
 
 def _models(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> list[str]:
-    """Return the models of an offer's name whose memory is nearest to its own, in the form that its instance names."""
+    """Return the models of an offer's name with the nearest memory, in the form of its instance."""
     offer = rentable.offer
     if offer.gpu in peaks:
         return [offer.gpu]

@@ -1,4 +1,4 @@
-"""The predicted time of a step on another machine, by what bounds each part of it there."""
+"""The predicted time of a step on another machine, by the bound of each part."""
 
 import math
 import statistics
@@ -34,12 +34,12 @@ from workloads.harness.roofline.bounds import case_without_loader
 
 DRAWS = 4000
 SEED = 1
-HOSTS = 2.0  # hosts of one kind of card were seen to differ by this factor: docs/predict.md
-PER_LAUNCH = 3.0  # times of a tiny operation's launch that an operation of a model takes its host
+HOSTS = 2.0  # seen difference between hosts of one kind of card: docs/predict.md
+PER_LAUNCH = 3.0  # times of a tiny operation's launch that a model's operation takes its host
 LAUNCH_S = 5e-6  # of a tiny operation on a fast host; used if the record has no reading
 LINKS = 2.0  # an exchange over unmeasured links
 GRAPHED = ("graph", "compiled-graph")  # modes in which the host launches a step as a whole
-SHOWN = 0.05  # of a step: a smaller part is not named
+SHOWN = 0.05  # a smaller part of a step is not named
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Prediction:
     """The predicted time of a step, or why there is none.
 
     Attributes:
-        source, target: hardware that measured it, and hardware that has not.
-        step_s: with its 90 % interval; None if nothing can be predicted.
-        parts: shares of the predicted step by what bounds them, the largest first.
+        source, target: hardware that measured it, and that has not.
+        step_s: with its 90 % interval.
+        parts: shares of the predicted step by their bound, the largest first.
         rests_on: the evidence, a few words each.
-        refused: why nothing is predicted; empty if it is.
+        refused: why nothing is predicted; else empty.
         is_impossible: whether the target can't run the case.
     """
 
@@ -73,7 +73,7 @@ class Prediction:
         return self.step_s.high / self.step_s.low
 
     def widened(self, factor: float) -> "Prediction":
-        """Return the same prediction with an interval that is wider by a factor, on the log."""
+        """Return the prediction with an interval wider by a factor, on the log."""
         step = self.step_s
         if step is None or not step.low or not step.high or factor <= 1:
             return self
@@ -83,7 +83,7 @@ class Prediction:
 
     @property
     def bound(self) -> str:
-        """Return the parts in words, such as `memory 62 %, compute 38 %`."""
+        """Return the parts, such as `memory 62 %, compute 38 %`."""
         shown = [f"{name} {100 * share:.0f} %" for name, share in self.parts.items() if share >= SHOWN]
         return ", ".join(shown)
 
@@ -99,11 +99,11 @@ class _Device:
 
 
 class Unpredictable(Exception):
-    """A sentence: why nothing is predicted."""
+    """Why nothing is predicted."""
 
 
 class Impossible(Unpredictable):
-    """A sentence: why the other machine can't run the case."""
+    """Why the other machine can't run the case."""
 
 
 def predict(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence) -> Prediction:
@@ -137,12 +137,6 @@ def predict(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
 
 
 def _parts(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence) -> StepParts:
-    """Return the parts of the measured step.
-
-    Raises:
-        Impossible: the other machine can't run it.
-        Unpredictable: what bounds it is unknown.
-    """
     if not cell.compute_s:
         raise Unpredictable("no valid record has its time")
     if any(record.work and record.work.chosen for record in cell.usable):
@@ -170,7 +164,6 @@ def _parts(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence)
 
 
 def _script_parts(records: Sequence[Record]) -> StepParts | None:
-    """Return the parts of a script's step by the shares that were seen of it; None if none has them."""
     seen = [(r.script.shares, r.script.mean_s or r.mean_s) for r in records if r.script and r.script.shares]
     if not seen or not all(mean_s for _, mean_s in seen):
         return None
@@ -185,11 +178,6 @@ def _script_parts(records: Sequence[Record]) -> StepParts | None:
 
 
 def _check_memory(records: Sequence[Record], after: Hardware) -> None:
-    """Compare the measured peak with the other machine's memory.
-
-    Raises:
-        Impossible: it is too small.
-    """
     room = limits_of(after, None).memory_bytes if after.device == "cuda" else None
     peaks = [r.memory.device_allocated_bytes for r in records if r.memory and r.memory.device_allocated_bytes]
     if room and peaks and max(peaks) > room:
@@ -197,11 +185,6 @@ def _check_memory(records: Sequence[Record], after: Hardware) -> None:
 
 
 def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence, device_s: float) -> _Device:
-    """Return the ratio of the devices' parts.
-
-    Raises:
-        Unpredictable: the rates of one of them are unknown.
-    """
     spread, precision = load_spread(), cell.cell.case.precision
     old, new, source = rates_of(before, after, evidence, precision)
     share = _share(cell.usable, device_s, old)
@@ -231,12 +214,12 @@ def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
 def rates_of(
     before: Hardware, after: Hardware, evidence: Evidence, precision: str
 ) -> tuple[Rates, Rates, str]:
-    """Return the rates of both machines by one kind of source: measured on both, or of both data sheets.
+    """Return the rates of both machines by one kind of source: measured, or data sheets.
 
     Raises:
         Unpredictable: there is no such kind.
     """
-    if precision == "own":  # most trainings of today compute in 16 bits on GPUs
+    if precision == "own":  # most trainings compute in 16 bits on GPUs
         precision = "fp32" if before.device == "cpu" else "fp16"
     measured = [evidence.measured_rates(machine, precision) for machine in (before, after)]
     sheets = [sheet_rates(machine, precision) for machine in (before, after)]
@@ -251,7 +234,7 @@ def rates_of(
 
 
 def _share(records: Sequence[Record], device_s: float, rates: Rates) -> float | None:
-    """Return the share of the device's time that its FLOPs take at its highest rate; None if they are unknown."""
+    """Return the share of the device's time that its FLOPs take at its highest rate, if known."""
     flops = [work.counted_flops or work.flops for r in records if (work := r.work)]
     counts = [count for count in flops if count is not None]
     ranks = max((len(r.group.ranks) for r in records if r.group), default=1)
@@ -261,7 +244,6 @@ def _share(records: Sequence[Record], device_s: float, rates: Rates) -> float | 
 
 
 def _shared(case: Case, before: Hardware, after: Hardware, evidence: Evidence) -> Iterator[SharedCase]:
-    """Yield the other cases that both cards have measured, each by its own precision's rates."""
     olds, news = ({c.cell.case: c for c in evidence.of_card(m)} for m in (before, after))
     for other in olds.keys() & news.keys() - {case}:
         try:
@@ -278,20 +260,19 @@ def _shared(case: Case, before: Hardware, after: Hardware, evidence: Evidence) -
 
 
 def _device_s(cell: Repeats) -> float:
-    """Return the mean seconds of a step that the device computes; 0 if they are unknown."""
     times = cell.compute_s if any(r.device == "cpu" for r in cell.usable) else card_s(cell.usable)
     return statistics.fmean(times) if times else 0.0
 
 
 def _other_torch(records: Sequence[Record]) -> str:
-    """Return the release of torch that measured the records, if it is not the one that would measure today."""
+    """Return the records' release of torch, if it is not today's."""
     names = {str(r.environment.get("torch", "")).partition("+")[0] for r in records} - {""}
     today = version("torch").partition("+")[0]
     return "" if names <= {today} else ", ".join(sorted(names - {today}))
 
 
 def _host_ratio(before: Sequence[Record], after: Sequence[Record]) -> tuple[tuple[float, float], str]:
-    """Return the least and greatest speed of the other host, relative to this one, and words for it."""
+    """Return the least and greatest relative speed of the other host, and its description."""
     for reading in (LAUNCHES, PYTHON):
         rates = [
             [r.probes[reading] for r in side if r.probes.get(reading, 0.0) > 0] for side in (before, after)
@@ -305,7 +286,8 @@ def _host_ratio(before: Sequence[Record], after: Sequence[Record]) -> tuple[tupl
 def _host_most_s(records: Sequence[Record], parts: StepParts) -> float:
     """Return the most seconds that the host itself works for a step.
 
-    A host that the card waits for in a tenth of a step can be at work all the time; otherwise its launches tell.
+    A host that the card waits for in a tenth of a step can be at work all the time; otherwise its launches show
+    it.
     """
     if all(r.case.mode in GRAPHED for r in records):
         return parts.host
@@ -322,8 +304,8 @@ def _draws(
 ) -> dict[str, NDArray[np.float64]]:
     """Draw the parts of a step on the other machine: seconds of each.
 
-    Some of the host's work is done while the card computes, and the card waits only for the remainder; the rest
-    is done while the card waits. The share of the two is unknown.
+    Some of the host's work is done while the card computes, and the card waits only for the remainder; the
+    share is unknown.
     """
     rng = np.random.default_rng(SEED)
     device_s = parts.device * np.exp(device.log_ratio + device.sd * rng.standard_normal(DRAWS))

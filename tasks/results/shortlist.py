@@ -1,4 +1,4 @@
-"""The next machine to measure: the one whose measurement is worth most, until the answer stands."""
+"""Choose the next machine to measure, until the answer stands."""
 
 import math
 import statistics
@@ -13,16 +13,16 @@ from tasks.results.forecast import Forecast
 from tasks.results.format import format_count
 from tasks.results.repeats import Repeats
 
-WORTH = 0.05  # a better machine by less than this does not change the answer
-LIKELY, SURE = 0.05, 0.01  # chances of a better machine: worth measuring first; below which the answer stands
-MEASURING_S = 900.0  # of a rented machine, about: its start, and a few cases
+WORTH = 0.05  # a smaller gain does not change the answer
+LIKELY, SURE = 0.05, 0.01  # chances of a better machine: to measure it first; below which the answer stands
+MEASURING_S = 900.0  # of a rented machine: its start, and a few cases
 MOST_RENTED = 7  # machines that a shortlist rents for both goals: docs/predict.md
 FASTEST, CHEAPEST = GOALS = "fastest", "cheapest"
 NORMAL = NormalDist()
 
 
 class Candidate(NamedTuple):
-    """A machine that is not measured: the log of its time or cost, with its standard deviation.
+    """An unmeasured machine: its log time or cost, with its standard deviation.
 
     `usd` is the cost of measuring it.
     """
@@ -36,9 +36,7 @@ class Candidate(NamedTuple):
 class BestSoFar:
     """The best measured machine by one goal, and the machines that can still be better.
 
-    Attributes:
-        goal: `fastest` or `cheapest`.
-        log_value: of the best one's time or cost.
+    `goal` is `fastest` or `cheapest`; `log_value` is of the best one's time or cost.
     """
 
     goal: str
@@ -62,12 +60,12 @@ def standings(
     forecasts: Iterable[Forecast],
     measuring_usd: Mapping[str, float] = MappingProxyType({}),
 ) -> list[BestSoFar]:
-    """Return the standing of each goal, over the cases that all measured machines have, by the mean of their logs.
+    """Return the standing of each goal, by the mean log over the cases that all measured machines have.
 
     Args:
         measured: seconds by machine and case.
-        usd_per_hour: of each measured machine; the cheapest is not sought if one of them costs nothing.
-        forecasts: of machines that are not measured; one that lacks a case is left out.
+        usd_per_hour: of each measured machine; the cheapest is not sought if one costs nothing.
+        forecasts: of unmeasured machines; one that lacks a case is left out.
         measuring_usd: the cost of measuring a machine; that of `MEASURING_S` by default.
     """
     cases = set.intersection(*({*times} for times in measured.values())) if measured else set()
@@ -102,9 +100,10 @@ def standings(
 
 
 def expected_gain(best: float, candidate: Candidate) -> float:
-    """Return the expected gain on the log over the best measured machine, beyond `WORTH`.
+    """Return the expected log gain over the best measured machine, beyond `WORTH`.
 
-    Source: Jones, Schonlau and Welch 1998, Efficient Global Optimization, J. Global Optimization 13, equation 15.
+    Source: Jones, Schonlau and Welch 1998, Efficient Global Optimization, J. Global Optimization 13, equation
+    15.
     """
     ahead = best - WORTH - candidate.log_value
     if candidate.sd <= 0:
@@ -114,7 +113,7 @@ def expected_gain(best: float, candidate: Candidate) -> float:
 
 
 def chance_of_better(best: float, candidate: Candidate) -> float:
-    """Return the chance that a machine is better than the best measured one by more than `WORTH`."""
+    """Return the chance that a machine is better than the best by more than `WORTH`."""
     ahead = best - WORTH - candidate.log_value
     return NORMAL.cdf(ahead / candidate.sd) if candidate.sd > 0 else float(ahead > 0)
 
@@ -122,10 +121,10 @@ def chance_of_better(best: float, candidate: Candidate) -> float:
 def next_to_measure(
     best: float, candidates: Mapping[str, Candidate], left_usd: float = math.inf
 ) -> str | None:
-    """Return the machine to measure next, within the money that is left; None if the answer stands.
+    """Return the machine to measure next within the money; None if the answer stands.
 
-    Machines with a chance of `LIKELY` to be better than the best measured one come first, by their expected gain, then
-    those with a chance of `SURE`. If there is none, the answer stands.
+    First those with a chance of `LIKELY` to be better, by their expected gain, then those with a chance of
+    `SURE`.
     """
     chances = {
         name: chance_of_better(best, candidate)
@@ -140,7 +139,7 @@ def next_to_measure(
 
 
 def next_for_all(found: Sequence[BestSoFar], reached: Collection[str]) -> tuple[BestSoFar, str] | None:
-    """Return the reached machine to measure next, after the goal for which it is worth most; None if none is."""
+    """Return the reached machine to measure next, after the goal for which it is worth most."""
     choices = []
     for standing in found:
         candidates = {name: c for name, c in standing.candidates.items() if name in reached}
@@ -150,7 +149,7 @@ def next_for_all(found: Sequence[BestSoFar], reached: Collection[str]) -> tuple[
 
 
 def sentence(standing: BestSoFar) -> str:
-    """Return whether a standing's answer holds against the predicted machines, or which one to measure next."""
+    """Return whether a standing's answer holds, or which machine to measure next."""
     if name := next_to_measure(standing.log_value, standing.candidates):
         return next_text(standing, name)
     others = format_count(len(standing.candidates), "predicted machine")
