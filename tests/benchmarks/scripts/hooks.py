@@ -86,9 +86,11 @@ def hooked_s(plan: SamplingPlan, timed_s: Callable[[], float]) -> float:
     measurement.finish = lambda ending: 0
     measurement.hooks.install(torch)
     try:
-        return timed_s()
+        seconds = timed_s()
     finally:
         measurement.hooks.remove()
+    assert measurement.trouble is None, measurement.trouble
+    return seconds
 
 
 if __name__ == "__main__":

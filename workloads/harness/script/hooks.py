@@ -22,11 +22,12 @@ from typing import Any, Protocol
 
 from workloads.harness.script.loaders import LoaderPass, first_tensor
 from workloads.harness.script.module_calls import CallsWithResults, HiddenHooks, OutermostCalls
-from workloads.harness.script.observations import LOSSES, Observations
+from workloads.harness.script.observations import Observations
 from workloads.harness.script.saves import main_saves_in_a_loop
-from workloads.harness.script.watching import CompiledCalls, WatchedMethod, WatchedNumber, WatchedReading
+from workloads.harness.script.short_paths import WatchedBatches, WatchedEngine, WatchedRequest
+from workloads.harness.script.watching import CompiledCalls, WatchedMethod, WatchedReading
 
-YIELDED, BATCH = "_num_yielded", "data"  # attribute of a loader's iterator, and variable of its `__next__`
+BATCH = "data"  # variable of a loader iterator's `__next__`
 # Classes of torch.save, for a path and for a file.
 SAVERS = ("_open_zipfile_writer_file", "_open_zipfile_writer_buffer")
 Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -35,13 +36,11 @@ Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 class Listener(Protocol):
     """The measurement that hooks call."""
 
-    counts_backwards: bool  # the next backward call ends a step, perhaps
-
     def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Note the end of an optimizer's step; it guards itself by `Hooks.own`."""
 
     def backward_begins(self) -> None:
-        """Note the beginning of a backward call, if `counts_backwards`."""
+        """Note the beginning of a backward call, if `Observations.counts_backwards`."""
 
     def called_again(self) -> bool:
         """Note what `model_called` notes by a short path (see `Hooks`); return False if there is none."""
@@ -90,8 +89,6 @@ class Hooks:
         self._trained = CallsWithResults(self.own(self._trained_call), self._is_no_model, before)
         self._scaler: Any = None  # a weak reference to the scaler of the next backward call
         self._next: Any = None  # the code of `__next__` of a loader's iterator
-        self._own_engine, self._own_asked = self.own(self._engine_runs), self.own(self._asked)
-        self._own_yielded = self.own(self._yielded)
         self._passes: dict[int, tuple[Any, LoaderPass]] = {}  # by the id of a loader's iterator
         self._keys: dict[int, tuple[Any, int]] = {}  # of data sets, by their ids while they live
         self._numbers = count()
@@ -124,6 +121,32 @@ class Hooks:
     def stop_looking(self) -> None:
         """Look at no calls of a training's models any more."""
         self._trained.stop()
+
+    def rest(self, stepped: Callable[[Any, Any, Any], None]) -> None:
+        """Watch no backward calls until `wake`, and no requests for batches until then or until a pass begins.
+
+        `stepped` takes the place of `optimizer_stepped` meanwhile.
+        """
+        self._engine.remove()
+        self._requests.remove()
+        self._set_step_hook(stepped)
+
+    def wake(self) -> None:
+        """Watch all again."""
+        self._watch_requests()
+        if self.active:
+            self._engine.put()
+            self._set_step_hook(self._listener.optimizer_stepped)
+
+    def _set_step_hook(self, stepped: Callable[[Any, Any, Any], None]) -> None:
+        hooks = self._steps.hooks_dict_ref()
+        if hooks is not None and self._steps.id in hooks:
+            hooks[self._steps.id] = stepped
+
+    def _watch_requests(self) -> None:
+        self._observed.end_rest()
+        if self.active:
+            self._requests.put()
 
     def unused_loaders(self) -> tuple[str, ...]:
         """Name the loaders that the script has made and not used yet, such as those of its evaluations."""
@@ -172,39 +195,29 @@ class Hooks:
         self._gone = safe(self.own(self._went))
         engine, runs = self._torch.autograd.Variable, self._torch.autograd.graph._engine_run_backward.__code__
         self._tensor, self._is_tracing = self._torch.Tensor, self._torch._C._is_tracing
-        self._backward = self._torch.autograd.backward.__code__
         self._graph_task: Callable[[], int] = self._torch._C._current_graph_task_id
-        for kind, name, reader, note in (
-            (engine, "_execution_engine", runs, self._engine_runs_again),
-            (batches, "_profile_name", self._next, self._asked_again),
-        ):
-            self._watches.append(WatchedReading(kind, name, reader, safe(note)))
+        backward = self._torch.autograd.backward.__code__
+        observed, passes, asked = self._observed, self._passes, safe(self.own(self._asked))
+        note = safe(self.own(self._engine_runs))
+        self._engine = WatchedEngine(engine, runs, note, observed, backward, self._graph_task)
+        self._requests = (
+            WatchedReading(batches, "_profile_name", self._next, asked)
+            if self._counts_batches
+            else WatchedRequest(batches, self._next, asked, observed, passes)
+        )
+        numbers = WatchedBatches(batches, safe(self.own(self._yielded)), observed, passes)
+        self._watches += [self._engine, self._requests, numbers]
         self._watches.append(WatchedMethod(self._torch.amp.GradScaler, "scale", safe(self.own(self._scales))))
         for name in SAVERS:
             if "__exit__" in vars(kind := getattr(self._torch.serialization, name, object)):
                 self._watches.append(WatchedMethod(kind, "__exit__", safe(self.own(self._saved))))
                 self._sees_saves = True
-        self._watches.append(WatchedNumber(batches, YIELDED, safe(self._yielded_again)))
-        self._watches.append(register_optimizer_step_post_hook(safe(self._listener.optimizer_stepped)))
+        self._steps = register_optimizer_step_post_hook(safe(self._listener.optimizer_stepped))
+        self._watches.append(self._steps)
 
     def _remove_watches(self) -> None:
         while self._watches:
             self._watches.pop().remove()
-
-    def _engine_runs_again(self, owner: None, frame: FrameType) -> None:
-        """Note a backward call like those before; the short path."""
-        observed, caller = self._observed, frame.f_back
-        if (
-            observed.calls is None
-            and len(observed.losses) >= LOSSES
-            and not self._listener.counts_backwards
-            and caller is not None
-            and caller.f_code is self._backward
-            and self._graph_task() < 0
-        ):
-            observed.backwards += 1
-        else:
-            self._own_engine(owner, frame)
 
     def _engine_runs(self, owner: None, frame: FrameType) -> None:
         """Note a backward call, by whatever function, but not the gradients of `torch.autograd.grad`."""
@@ -213,7 +226,7 @@ class Hooks:
             return
         if self._graph_task() >= 0:  # within another one
             return
-        if self._listener.counts_backwards:
+        if observed.counts_backwards:
             self._listener.backward_begins()
         if not observed.backwards:
             self._stop_counting_calls()
@@ -233,15 +246,6 @@ class Hooks:
 
     def _saved(self, writer: Any) -> None:
         self._saves += bool(self._observed.ends_s)
-
-    def _asked_again(self, iterator: Any, frame: FrameType) -> None:
-        """Note that a known loader is asked for a batch, and no other is waited for; the short path."""
-        known, observed = self._passes.get(id(iterator)), self._observed
-        if known is None or observed.loading or self._counts_batches:
-            self._own_asked(iterator, frame)
-            return
-        observed.loading, observed.awaited = get_ident(), known[1]
-        known[1].asked_s = time.perf_counter()
 
     def _asked(self, iterator: Any, frame: FrameType) -> None:
         """Note that a loader is asked for a batch."""
@@ -272,19 +276,14 @@ class Hooks:
             self._keys[place] = reference, key
         return self._keys[place][1]
 
-    def _yielded_again(self, iterator: Any, batches: int) -> None:
-        """Note a batch that is not looked at; the short path."""
-        known, observed = self._passes.get(id(iterator)), self._observed
-        loader_pass = known and known[1]
-        if loader_pass is None or not batches or loader_pass.settled != observed.loaders.generation:
-            self._own_yielded(iterator, batches)
-            return
-        loader_pass.batches, observed.loading = batches, 0
-        observed.loader_s += time.perf_counter() - loader_pass.asked_s
-
     def _yielded(self, iterator: Any, batches: int) -> None:
         """Note a batch of a loader, or that the loader begins again."""
         known, observed = self._passes.get(id(iterator)), self._observed
+        if batches == 0:  # at the beginning of a pass
+            observed.has_new_pass = True
+            if observed.rest_share is not None:
+                self._watch_requests()
+                observed.phase_left = 0
         if known is None:
             return
         loader_pass = known[1]
@@ -292,7 +291,8 @@ class Hooks:
             observed.loader_ended(loader_pass)
             return
         loader_pass.batches, observed.loading = batches, 0
-        observed.loader_s += time.perf_counter() - loader_pass.asked_s
+        if observed.rest_share is None:
+            observed.loader_s += time.perf_counter() - loader_pass.asked_s
         loaders = observed.loaders
         if loader_pass.settled == loaders.generation:
             return
@@ -390,9 +390,15 @@ class Hooks:
 
         if self._observed.compiled:
             return
-        self._observed.compiled = True
+        self._observed.compiled, self._observed.phase_left = True, 0
         disable: Any = torch._dynamo.disable
-        for method in (WatchedMethod.__get__, WatchedNumber.__set__, WatchedReading.__get__):
+        for method in (
+            WatchedMethod.__get__,
+            WatchedReading.__get__,
+            WatchedEngine.__get__,
+            WatchedRequest.__get__,
+            WatchedBatches.__set__,
+        ):
             disable(method, recursive=False)
         self._set_hooks(disable)
         self._trained.stop()

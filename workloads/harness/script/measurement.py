@@ -11,6 +11,7 @@ import weakref
 from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from itertools import pairwise
 from pathlib import Path
 from threading import get_ident
 from typing import Any, NoReturn
@@ -32,6 +33,9 @@ from workloads.harness.script.turns import OptimizerTurns, iteration_ends
 MOST_STEPS = 2**62
 GRACE_S = 5.0  # for a stopped script's own clean-up; then come its exit handlers
 EXIT_S = 10.0  # for exit handlers, which can upload something; then the process ends
+# Steps in which all hooks watch, and then in which those of backward calls and of the wait for a loader rest. A step
+# as long as `WATCHED_STEP_S` is always watched: the hooks take less than 0.5 % of it.
+WATCHED, RESTED, WATCHED_STEP_S = 16, 112, 4e-3
 AHEAD = 4  # all ranks stop this many steps after the furthest: the message takes less than one step
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
@@ -84,7 +88,10 @@ class Measurement:
     ) -> None:
         self.observed, self.times, self.turns = Observations(), StepTimes(), OptimizerTurns()
         self.optimizers, self.declared = Instances(), declared
-        self.counted, self.counts_backwards = "", declared is not None and declared.kind == "backward"
+        self.counted, self.observed.counts_backwards = (
+            "",
+            declared is not None and declared.kind == "backward",
+        )
         self.trouble: Exception | None = None
         self.first_step_s: float | None = None
         self.hooks = Hooks(self.observed, self, declared.kind if declared else "")
@@ -101,14 +108,10 @@ class Measurement:
         self._only: weakref.ref[Any] | None = (
             None  # the only optimizer, if the next step can take the short path
         )
-        self._thread, self._only_from = (
-            0,
-            0,
-        )  # its thread, and the steps that were done when the short path began
-        self._own_step, self._own_block = (
-            self.hooks.own(self._optimizer_stepped),
-            self.hooks.own(self._block_ended),
-        )
+        # Its thread, and the steps that were done when the short path began.
+        self._thread, self._only_from = 0, 0
+        self._phase_began = (0, 0.0, 0.0)  # steps, seconds, and seconds of waiting for loaders
+        self._own_step, self._own_due = self.hooks.own(self._optimizer_stepped), self.hooks.own(self._due)
         self._logged_s, self._logged_backwards = array("d"), array("q")  # at the steps in the order of turns
         self._within: list[int] = []  # optimizers that stepped within the present backward call
         self._within_calls: dict[
@@ -153,7 +156,7 @@ class Measurement:
     def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Count the step of an optimizer; a hook of torch.
 
-        The step of the only optimizer takes a short path (see `Hooks`), which leaves the order of turns for later.
+        The step of the only optimizer takes a short path, which leaves the order of turns for later.
         """
         observed = self.observed
         if (
@@ -167,17 +170,83 @@ class Measurement:
             return
         observed.ends_s.append(time.perf_counter() - observed.paused_s)
         observed.backwards_at.append(observed.backwards)
+        observed.phase_left -= 1
         self._left -= 1
+        if self._left <= 0 or observed.phase_left <= 0:
+            self._own_due()
+
+    def _due(self) -> None:
+        """End a block, or a phase in which the watches of further steps rest or wake."""
+        observed = self.observed
+        if observed.unseen_backwards:
+            self._left -= observed.count_unseen()
+            if observed.phase_left <= 0:
+                self._wake()
+        elif observed.phase_left <= 0:
+            self._rest()
         if self._left <= 0:
-            self._own_block()
+            self._block_ended()
+        if observed.unseen_backwards:
+            self.hooks.rest(self._unwatched_step())
+
+    def _rest(self) -> None:
+        """Let watches rest in the next steps, if the phase that ends was like any other one of short steps."""
+        observed = self.observed
+        began, self._phase_began = (
+            self._phase_began,
+            (len(observed.ends_s), observed.now_s(), observed.loader_s),
+        )
+        is_usual, observed.has_new_pass = not observed.has_new_pass, False
+        observed.phase_left = WATCHED
+        steps, seconds, waited_s = (
+            now - before for now, before in zip(self._phase_began, began, strict=True)
+        )
+        if not is_usual or steps != WATCHED or seconds > WATCHED * WATCHED_STEP_S or observed.loading:
+            return
+        calls = {after - before for before, after in pairwise(observed.backwards_at[-WATCHED:])}
+        if len(calls) == 1 and min(calls) and not observed.compiled:
+            observed.rest(waited_s / seconds, min(calls), RESTED)
+
+    def _wake(self) -> None:
+        observed = self.observed
+        if observed.unseen_backwards:
+            self._left -= observed.count_unseen()
+            observed.unseen_backwards = 0
+            self.hooks.wake()
+        observed.phase_left = WATCHED
+        self._phase_began = (len(observed.ends_s), observed.now_s(), observed.loader_s)
+
+    def _unwatched_step(self) -> Callable[[Any, Any, Any], None]:
+        """Return the hook for the steps of a rest, until the rest or a block ends.
+
+        It notes their ends alone: each object that it looks at is out of the caches and costs 0.3 µs.
+        """
+        observed, only, graph_task = self.observed, self._only, self._graph_task
+        assert only is not None
+        append, now, paused_s = observed.ends_s.append, time.perf_counter, observed.paused_s
+        step, due, left = self._own_step, self._own_due, min(self._left, observed.phase_left)
+
+        def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+            nonlocal left
+            if only() is not optimizer or observed.loading or graph_task() >= 0:
+                step(optimizer)
+                return
+            append(now() - paused_s)
+            left -= 1
+            if left <= 0 or not observed.phase_left:
+                due()
+
+        return stepped
 
     def _optimizer_stepped(self, optimizer: Any) -> None:
         """Count the step of an optimizer; try the short path for the next one."""
+        unseen = self.observed.unseen_backwards  # of this step, if it is like those before
         self._leave_short_path()
+        self.observed.backwards += unseen
         number = self.optimizers.number(optimizer)
         if _is_in_backward():
             self._within.append(number)
-            self.counts_backwards = True
+            self.observed.counts_backwards = True
             return
         self._turned(number)
         if (
@@ -197,6 +266,7 @@ class Measurement:
         """Log the steps of the short path in the order of turns."""
         if self._only is None:
             return
+        self._left -= self.observed.count_unseen()
         begin, end = self._only_from, len(self.observed.ends_s)
         end = begin + self.turns.stepped_again(end - begin)
         self.observed.optimizer_steps += end - begin
@@ -205,6 +275,7 @@ class Measurement:
         self._only_from = len(self.observed.ends_s)
 
     def _leave_short_path(self) -> None:
+        self._wake()
         self._log_only()
         self._only = None
 
@@ -212,7 +283,7 @@ class Measurement:
         """Count the backward call before this one, if optimizers stepped in it; one that is declared is a step."""
         if self._within:
             within, self._within = self._within, []
-            self.counts_backwards = self.declared is not None and self.declared.kind == "backward"
+            self.observed.counts_backwards = self.declared is not None and self.declared.kind == "backward"
             self._within_calls.setdefault(within[0], within)
             self._turned(("backward", within[0]))
         if self.declared and self.declared.kind == "backward" and self.observed.backwards:

@@ -36,8 +36,13 @@ class Observations:
         losses_at: for each of them, the steps of optimizers before it.
         loss_due: the next backward call is the first of its step.
         optimizer_steps: so far.
+        counts_backwards: the next backward call can end a step.
         backwards: backward calls so far; `first_backward_s` is the time of the first.
-        loader_s: seconds that the script's main process waited for its loaders.
+        loader_s: seconds that the script's main process waited for its loaders, while this was watched.
+        phase_left: steps until the watches rest or wake (`Measurement.optimizer_stepped`).
+        unseen_backwards: backward calls of each step, while their watch rests; else 0.
+        rest_share: share of the time that the script waits for loaders, while the watch on this rests; else None.
+        has_new_pass: a pass over a loader began since this was last set to False.
         loading: the thread that waits for a batch of a loader; else 0.
         awaited: the pass over a loader whose batch was asked for last.
         loaders: notes on the loaders.
@@ -57,9 +62,15 @@ class Observations:
     losses_at: list[int] = field(default_factory=list)
     loss_due: bool = True
     optimizer_steps: int = 0
+    counts_backwards: bool = False
     backwards: int = 0
     first_backward_s: float | None = None
     loader_s: float = 0.0
+    phase_left: int = 0
+    unseen_backwards: int = 0
+    rest_share: float | None = None
+    _rest_from_s: float = 0.0
+    has_new_pass: bool = False
     loading: int = 0
     loaders: Loaders = field(default_factory=Loaders)
     calls: ModelCalls | None = None
@@ -89,6 +100,30 @@ class Observations:
         """Let the script's clock go on."""
         assert self.stands_s is not None
         self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
+
+    def rest(self, waited_share: float, backwards: int, steps: int) -> None:
+        """Take it that the next steps are like those before, of which these were watched."""
+        self.rest_share, self.unseen_backwards, self.phase_left = waited_share, backwards, steps
+        self._rest_from_s = self.now_s()
+
+    def count_unseen(self) -> int:
+        """Count the backward calls of the steps of a rest so far; return these steps."""
+        steps = len(self.ends_s) - len(self.backwards_at)
+        for _ in range(steps):
+            self.backwards += self.unseen_backwards
+            self.backwards_at.append(self.backwards)
+        self.phase_left -= steps
+        return steps
+
+    def end_rest(self) -> None:
+        """Count the waiting for loaders by the watch on it again."""
+        self.loader_s, self.rest_share = self.waited_s(), None
+
+    def waited_s(self) -> float:
+        """Return the seconds that the script waited for its loaders, those of a rest by the share before it."""
+        if self.rest_share is None:
+            return self.loader_s
+        return self.loader_s + self.rest_share * (self.now_s() - self._rest_from_s)
 
     def stepped(self) -> None:
         """Note the end of a step."""

@@ -112,12 +112,12 @@ def sample_steps(
         with phases("warm_up"):
             yield from _fed(settling(rules, observed.now_s), times)
         times.warm_steps, times.blocks = len(observed.ends_s), []
-        loader_s, started_s = observed.loader_s, observed.now_s()
+        waited_s, started_s = observed.waited_s(), observed.now_s()
         with phases("samples"):
             rule = sampling(rules, observed.now_s, times.warm.samples_s, times.means_s)
             times.sampled = yield from _fed(rule, times)
         times.window_steps = len(observed.ends_s) - times.warm_steps
-        times.loader_share = min((observed.loader_s - loader_s) / (observed.now_s() - started_s), 1.0)
+        times.loader_share = min((observed.waited_s() - waited_s) / (observed.now_s() - started_s), 1.0)
     with phases("wall"):
         yield from _awaited(plan, times, observed, begun_s, is_open)
     times.plain_steps = len(observed.ends_s)

@@ -66,13 +66,21 @@ class WatchedReading:
     ) -> None:
         self._kind, self._name, self._reader, self._note = kind, name, reader, note
         self._real = kind.__dict__.get(name)
-        setattr(kind, name, self)
+        self.put()
+
+    def put(self) -> None:
+        """Watch from now on, unless the script has put something else in the place."""
+        if self._kind.__dict__.get(self._name) is self._real:
+            setattr(self._kind, self._name, self)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         """Return the value, and note a reading by the function."""
         frame = sys._getframe(1)
         if frame.f_code is self._reader:
             self._note(owner, frame)
+        return self._value(owner)
+
+    def _value(self, owner: Any) -> Any:
         if owner is None:
             return self._real
         if self._name in owner.__dict__:

@@ -8,7 +8,7 @@ from workloads.harness.script.observations import Observations
 
 class Listener:
     def __init__(self):
-        self.observed, self.forwards, self.errors, self.counts_backwards = Observations(), 0, [], False
+        self.observed, self.forwards, self.errors = Observations(), 0, []
         self.hooks = Hooks(self.observed, self)
 
     def optimizer_stepped(self, *_):
