@@ -42,9 +42,6 @@ class Listener(Protocol):
     def backward_begins(self) -> None:
         """Note the beginning of a backward call, if `Observations.counts_backwards`."""
 
-    def called_again(self) -> bool:
-        """Note what `model_called` notes by a short path (see `Hooks`); return False if there is none."""
-
     def model_called(self) -> None:
         """Note that the model is called again: its call before is over."""
 
@@ -340,10 +337,12 @@ class Hooks:
             or self._model() is not module
             or observed.loading
             or observed.backwards
+            or observed.calls_left <= 0
             or self._is_tracing()
-            or not self._listener.called_again()
         ):
             return False
+        observed.ends_s.append(time.perf_counter() - observed.paused_s)
+        observed.calls_left -= 1
         observed.forwards += 1
         observed.inputs_again += 1
         return True

@@ -35,7 +35,7 @@ GRACE_S = 5.0  # for a stopped script's own clean-up; then come its exit handler
 EXIT_S = 10.0  # for exit handlers, which can upload something; then the process ends
 # Steps in which all hooks watch, and then in which those of backward calls and of the wait for a loader rest. A step
 # as long as `WATCHED_STEP_S` is always watched: the hooks take less than 0.5 % of it.
-WATCHED, RESTED, WATCHED_STEP_S = 16, 112, 4e-3
+WATCHED, RESTED, WATCHED_STEP_S = 16, 240, 4e-3
 AHEAD = 4  # all ranks stop this many steps after the furthest: the message takes less than one step
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
@@ -264,9 +264,9 @@ class Measurement:
 
     def _log_only(self) -> None:
         """Log the steps of the short path in the order of turns."""
+        self._left -= self.observed.count_unseen()
         if self._only is None:
             return
-        self._left -= self.observed.count_unseen()
         begin, end = self._only_from, len(self.observed.ends_s)
         end = begin + self.turns.stepped_again(end - begin)
         self.observed.optimizer_steps += end - begin
@@ -289,16 +289,6 @@ class Measurement:
         if self.declared and self.declared.kind == "backward" and self.observed.backwards:
             self._declared_step("backward")
 
-    def called_again(self) -> bool:
-        """Count the call of the model before this one by a short path; return False if there is none."""
-        if self.counted != "forward" or self.declared or self._seat or self._left <= 1:
-            return False
-        observed = self.observed
-        observed.ends_s.append(time.perf_counter() - observed.paused_s)
-        observed.backwards_at.append(0)
-        self._left -= 1
-        return True
-
     def model_called(self) -> None:
         """Count the call of the model before this one: a step of a script that trains nothing."""
         if self.declared is not None:
@@ -307,7 +297,9 @@ class Measurement:
         elif self.counted in ("", "forward") and not self.observed.backwards:
             if not self.counted:
                 self._count("forward")
+            self._left -= self.observed.count_unseen()
             self._stepped()
+            self.observed.calls_left = 0 if self._seat else max(self._left - 1, 0)
 
     def batch_asked(self, loader_pass: LoaderPass) -> None:
         """Count the batch before this one as a step, if batches of its loader are declared to be steps."""
@@ -381,6 +373,7 @@ class Measurement:
         if self._sampling is not None:
             self._sampling.close()
         self._sampling, self.times, self._asked, self._left = None, StepTimes(), 1, 0
+        self.observed.calls_left = 0
 
     def _stepped(self) -> None:
         if self._done and not self._whole:

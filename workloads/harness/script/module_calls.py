@@ -13,6 +13,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from threading import get_ident
 from types import CodeType, FrameType
 from typing import Any
@@ -61,16 +62,31 @@ class StandIn(OrderedDict[Any, Any]):
 
 
 class HiddenHooks(StandIn):
-    """Hooks of all modules by key, which Dynamo does not see unless the script has such hooks itself."""
+    """Hooks of all modules by key, which Dynamo does not see unless the script has such hooks itself.
+
+    Torch asks for their truth and their items in each call, so both answers are C functions that lie in attributes.
+    """
+
+    __bool__: Any = property(attrgetter("_truth"))
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._hooks: dict[str, Any] = {}
+        self._truth = True.__bool__
+        vars(self)["items"] = self._hooks.items
+
+    def __setitem__(self, key: Any, hook: Any) -> None:
+        """Take a hook that the script registers."""
+        super().__setitem__(key, hook)
+        vars(self)["items"] = self._all_items
+
+    def _all_items(self) -> Any:
+        return *self._hooks.items(), *super().items()
 
     def add(self, key: str, hook: Any) -> None:
         """Set a hook."""
         self._hooks[key] = hook
-        if not self.put():
+        if self._names.get(self._name) is not self and not self.put():
             self.present[key] = hook
 
     def drop(self, key: str) -> None:
@@ -86,16 +102,6 @@ class HiddenHooks(StandIn):
     def has(self, key: str) -> bool:
         """Return whether there is a hook of this key."""
         return key in self._hooks
-
-    def __bool__(self) -> bool:
-        """Return whether torch has any hook to call."""
-        return bool(self._hooks) or len(self) > 0
-
-    def items(self) -> Any:
-        """Return our hooks and those that the script has registered meanwhile."""
-        if not len(self):
-            return self._hooks.items()
-        return *self._hooks.items(), *super().items()
 
 
 class _AskedFor(StandIn):
@@ -183,25 +189,25 @@ class OutermostCalls:
     """
 
     def __init__(self, called: Called, called_again: Called, hooks: HiddenHooks) -> None:
-        self._called, self._called_again, self._hooks = called, called_again, hooks
+        self._called, self.called_again, self.hooks = called, called_again, hooks
         self._first, self._errors = _AskedFor(self._first_called), _AskedOnError(self._raised)
-        self._watches, self._visits = False, False
-        self._count, self._threads, self._begun_s = 0, 0, 0.0
-        self._thread = 0  # of the last call
+        self._watches, self.visits = False, False
+        self._count, self.threads, self._begun_s = 0, 0, 0.0
+        self.thread = 0  # of the last call
         self._has_failed = False  # the hook does not come back, or several threads call
         self._callers = set[int]()
         self._is_noted = False  # the call that begins, by the watch on first calls
-        self._module: Any = None  # a weak reference to the module whose outermost call the hook has seen last
+        self.module: Any = None  # a weak reference to the module whose outermost call the hook has seen last
 
     def watch(self) -> None:
         """Watch from the next call on."""
-        self._watches, self._count, self._has_failed = True, 0, False
+        self._watches, self._count, self._has_failed, self.module = True, 0, False, None
         self._callers.clear()
         self._first.watch()
         if not self._first.watches:  # the script has backward hooks of all modules itself
             self._callers.add(get_ident())
             self._begin_visits()
-            self._threads = _thread._count()
+            self.threads = _thread._count()
 
     def stop(self) -> None:
         """Watch no calls."""
@@ -211,27 +217,16 @@ class OutermostCalls:
 
     def comes(self) -> None:
         """Put the hook in its place, if it is used and away."""
-        if self._visits and not self._hooks.has(VISIT):
-            self._hooks.add(VISIT, _Visit(self))
+        if self.visits and not self.hooks.has(VISIT):
+            self.hooks.add(VISIT, _Visit(self))
 
     def begins(self, module: Any, args: Any) -> None:
         """Note the beginning of a call, and take the hook away if the calls within are not to be seen."""
-        if (
-            self._module is not None
-            and self._module() is module
-            and get_ident() == self._thread
-            and not self._is_noted
-            and not self._first.watches
-            and _thread._count() == self._threads
-            and self._called_again(module, args)
-        ):
-            self._hooks.drop(VISIT)
-            return
-        if self._visited(module, args) and self._visits:
-            if self._module is None or self._module() is not module:
-                self._module = weakref.ref(module)
-            self._thread = get_ident()
-            self._hooks.drop(VISIT)
+        if self._visited(module, args) and self.visits:
+            if self.module is None or self.module() is not module:
+                self.module = weakref.ref(module)
+            self.thread = get_ident()
+            self.hooks.drop(VISIT)
 
     def _first_called(self, module: Any, args: Any) -> Any:
         """Note one of the first calls, and try the hook in the last but one."""
@@ -239,7 +234,7 @@ class OutermostCalls:
         self._count += 1
         if self._count == 1:
             self._begun_s = time.thread_time()
-        if self._visits:
+        if self.visits:
             self._end_trial()
         elif self._count >= FIRST_CALLS and not self._has_failed and self._is_alone():
             self._begin_visits()
@@ -250,9 +245,9 @@ class OutermostCalls:
 
     def _end_trial(self) -> None:
         """Use the hook from now on, if it has come back and one thread calls; else stay with the first watch."""
-        if len(self._callers) == 1 and self._hooks.has(VISIT):
+        if len(self._callers) == 1 and self.hooks.has(VISIT):
             self._first.stop()
-            self._is_noted, self._threads = True, _thread._count()
+            self._is_noted, self.threads, self.module = True, _thread._count(), None
         else:
             self._end_visits()
             self._has_failed = True
@@ -261,24 +256,24 @@ class OutermostCalls:
         if self._first.watches or self._is_noted:  # which have seen this call already
             self._is_noted = False
             return True
-        if get_ident() not in self._callers or _thread._count() != self._threads:
+        if get_ident() not in self._callers or _thread._count() != self.threads:
             self._end_visits()
             self.watch()
         return self._called(module, args)
 
     def _raised(self, module: Any) -> None:
-        if self._module is not None and self._module() is module:
+        if self.module is not None and self.module() is module:
             self.comes()
 
     def _begin_visits(self) -> None:
-        self._visits = True
+        self.visits = True
         self._errors.put()
         self.comes()
 
     def _end_visits(self) -> None:
-        if self._visits:
-            self._visits = False
-            self._hooks.drop(VISIT)
+        if self.visits:
+            self.visits = False
+            self.hooks.drop(VISIT)
             self._errors.take()
 
 
@@ -291,10 +286,22 @@ class _Visit:
         self._calls = calls
 
     def __call__(self, module: Any, args: Any) -> None:
-        self._calls.begins(module, args)
+        calls = self._calls
+        if (
+            calls.module is not None
+            and calls.module() is module
+            and get_ident() == calls.thread
+            and _thread._count() == calls.threads
+            and calls.called_again(module, args)
+        ):
+            calls.hooks.drop(VISIT)
+        else:
+            calls.begins(module, args)
 
     def __del__(self) -> None:
-        self._calls.comes()
+        calls = self._calls
+        if calls.visits and not calls.hooks.has(VISIT):
+            calls.hooks.add(VISIT, _Visit(calls))
 
 
 class CallsWithResults:

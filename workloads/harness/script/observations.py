@@ -49,6 +49,7 @@ class Observations:
         calls: of models in the present step; None if they are not looked at.
         has_missed: calls of the present step that came before the look at them.
         amounts: of the steps that were looked at, and how often.
+        calls_left: further calls of the model that are steps and need no other look, in a script that trains nothing.
         inputs_again: inputs like the last one of `input_came`, which are not in `amounts` yet.
         forwards: outermost calls of the model that have begun.
         compiled: the script has called `torch.compile`.
@@ -76,6 +77,7 @@ class Observations:
     calls: ModelCalls | None = None
     has_missed: bool = False
     amounts: Counter[Amounts] = field(default_factory=Counter)
+    calls_left: int = 0
     inputs_again: int = 0
     _input: Amounts | None = None
     forwards: int = 0
