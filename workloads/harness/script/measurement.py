@@ -11,7 +11,6 @@ import weakref
 from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from itertools import pairwise
 from pathlib import Path
 from threading import get_ident
 from typing import Any, NoReturn
@@ -25,6 +24,7 @@ from workloads.harness.script.instances import DeclaredStep, Instances
 from workloads.harness.script.loaders import LoaderPass
 from workloads.harness.script.observations import LOSSES, Observations
 from workloads.harness.script.outcome import Ending
+from workloads.harness.script.rests import Rests, unwatched_step
 from workloads.harness.script.sampling import SamplingPlan, SamplingSteps, StepTimes, sample_steps
 from workloads.harness.script.step_model import StepEvidence, StepModel, step_model
 from workloads.harness.script.timers import BlockTimer, gpu_in_use, uses_gpu
@@ -33,9 +33,6 @@ from workloads.harness.script.turns import OptimizerTurns, iteration_ends
 MOST_STEPS = 2**62
 GRACE_S = 5.0  # for a stopped script's own clean-up; then come its exit handlers
 EXIT_S = 10.0  # for exit handlers, which can upload something; then the process ends
-# Steps in which all hooks watch, and then in which those of backward calls and of the wait for a loader rest. A step
-# as long as `WATCHED_STEP_S` is always watched: the hooks take less than 0.5 % of it.
-WATCHED, RESTED, WATCHED_STEP_S = 16, 240, 4e-3
 AHEAD = 4  # all ranks stop this many steps after the furthest: the message takes less than one step
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
@@ -110,7 +107,7 @@ class Measurement:
         )
         # Its thread, and the steps that were done when the short path began.
         self._thread, self._only_from = 0, 0
-        self._phase_began = (0, 0.0, 0.0)  # steps, seconds, and seconds of waiting for loaders
+        self._rests = Rests(self.hooks, self.observed)
         self._own_step, self._own_due = self.hooks.own(self._optimizer_stepped), self.hooks.own(self._due)
         self._logged_s, self._logged_backwards = array("d"), array("q")  # at the steps in the order of turns
         self._within: list[int] = []  # optimizers that stepped within the present backward call
@@ -178,65 +175,17 @@ class Measurement:
     def _due(self) -> None:
         """End a block, or a phase in which the watches of further steps rest or wake."""
         observed = self.observed
-        if observed.unseen_backwards:
-            self._left -= observed.count_unseen()
-            if observed.phase_left <= 0:
-                self._wake()
-        elif observed.phase_left <= 0:
-            self._rest()
+        self._left -= observed.count_unseen()
+        if observed.phase_left <= 0:
+            self._rests.phase_ended()
         if self._left <= 0:
             self._block_ended()
-        if observed.unseen_backwards:
-            self.hooks.rest(self._unwatched_step())
-
-    def _rest(self) -> None:
-        """Let watches rest in the next steps, if the phase that ends was like any other one of short steps."""
-        observed = self.observed
-        began, self._phase_began = (
-            self._phase_began,
-            (len(observed.ends_s), observed.now_s(), observed.loader_s),
-        )
-        is_usual, observed.has_new_pass = not observed.has_new_pass, False
-        observed.phase_left = WATCHED
-        steps, seconds, waited_s = (
-            now - before for now, before in zip(self._phase_began, began, strict=True)
-        )
-        if not is_usual or steps != WATCHED or seconds > WATCHED * WATCHED_STEP_S or observed.loading:
-            return
-        calls = {after - before for before, after in pairwise(observed.backwards_at[-WATCHED:])}
-        if len(calls) == 1 and min(calls) and not observed.compiled:
-            observed.rest(waited_s / seconds, min(calls), RESTED)
-
-    def _wake(self) -> None:
-        observed = self.observed
-        if observed.unseen_backwards:
-            self._left -= observed.count_unseen()
-            observed.unseen_backwards = 0
-            self.hooks.wake()
-        observed.phase_left = WATCHED
-        self._phase_began = (len(observed.ends_s), observed.now_s(), observed.loader_s)
-
-    def _unwatched_step(self) -> Callable[[Any, Any, Any], None]:
-        """Return the hook for the steps of a rest, until the rest or a block ends.
-
-        It notes their ends alone: each object that it looks at is out of the caches and costs 0.3 µs.
-        """
-        observed, only, graph_task = self.observed, self._only, self._graph_task
-        assert only is not None
-        append, now, paused_s = observed.ends_s.append, time.perf_counter, observed.paused_s
-        step, due, left = self._own_step, self._own_due, min(self._left, observed.phase_left)
-
-        def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
-            nonlocal left
-            if only() is not optimizer or observed.loading or graph_task() >= 0:
-                step(optimizer)
-                return
-            append(now() - paused_s)
-            left -= 1
-            if left <= 0 or not observed.phase_left:
-                due()
-
-        return stepped
+        if observed.unseen_backwards and self._only is not None:
+            steps = min(self._left, observed.phase_left)
+            note = unwatched_step(
+                observed, self._only, self._graph_task, steps, self._own_step, self._own_due
+            )
+            self.hooks.rest(note)
 
     def _optimizer_stepped(self, optimizer: Any) -> None:
         """Count the step of an optimizer; try the short path for the next one."""
@@ -275,7 +224,8 @@ class Measurement:
         self._only_from = len(self.observed.ends_s)
 
     def _leave_short_path(self) -> None:
-        self._wake()
+        self._left -= self.observed.count_unseen()
+        self._rests.wake()
         self._log_only()
         self._only = None
 

@@ -10,8 +10,9 @@ from torch.utils.data import DataLoader
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.script.measurement import RESTED, WATCHED, Measurement
+from workloads.harness.script.measurement import Measurement
 from workloads.harness.script.outcome import Ending
+from workloads.harness.script.rests import RESTED, WATCHED
 from workloads.harness.script.sampling import SamplingPlan
 
 BATCHES = 260
@@ -85,7 +86,7 @@ def measured(monkeypatch):
     """Return the measurement of a training, and how many rests it had; no rests if steps are always watched."""
 
     def measured(script, watched_step_s=1.0):
-        monkeypatch.setattr("workloads.harness.script.measurement.WATCHED_STEP_S", watched_step_s)
+        monkeypatch.setattr("workloads.harness.script.rests.WATCHED_STEP_S", watched_step_s)
         phases, rests = Phases(), []
         plan = SamplingPlan(Rules().brief(), cap_s=1e9)
         measurement = Measurement(plan, phases, Readings("cpu", 1, phases.origin_s), whole=True)
