@@ -55,9 +55,7 @@ class Listener(Protocol):
 class Hooks:
     """Hooks that take notes in `observed` and call `listener`.
 
-    After the first steps a hook takes a short path: one function, without a lock, that can't raise. It runs in each of
-    millions of steps, where a call of a Python function takes 1 µs, because the step has taken its code out of the
-    caches. What the short path doesn't know, it hands to the guarded one.
+    After the first steps short paths take the notes (`short_paths`), and watches rest in most of the steps (`rests`).
 
     Attributes:
         active: False switches all hooks off, as in forked children.

@@ -1,6 +1,6 @@
 """Rests of the watches on backward calls and on the wait for loaders, in most of the steps that are short.
 
-The watches take 10 to 15 µs of a step, since it takes their code and what they look at out of the caches. A training
+The watches take 10 to 15 µs of a step, since it takes their code and data out of the caches. A training
 repeats its steps, so a few of them are watched and the next ones are taken to be the same. A rest ends early if a pass
 over a loader begins or if another optimizer steps. Other changes show when it ends.
 """

@@ -106,7 +106,7 @@ def measured(monkeypatch):
 
 
 def notes(measurement):
-    """Return what a record says of the steps, without times."""
+    """Return the counts of the steps, without times."""
     observed = measurement.observed
     uses = [(use.batches, use.shape, use.batches_of_step, use.epochs_at) for use in observed.loaders.uses]
     counts = len(observed.ends_s), list(observed.backwards_at), observed.backwards, observed.epochs_at, uses
