@@ -1,5 +1,6 @@
-"""Answer each request after 5 ms."""
+"""Answer each request with a stream of tokens, 5 ms each."""
 
+import json
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,11 +8,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        time.sleep(0.005)
         self.send_response(200)
-        self.send_header("Content-Length", "2")
         self.end_headers()
-        self.wfile.write(b"ok")
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.do_GET()
+        for _ in range(asked["max_tokens"]):
+            time.sleep(0.005)
+            self.wfile.write(b'data: {"choices": [{"text": "word "}]}\n\n')
+        self.wfile.write(b"data: [DONE]\n\n")
 
     def log_message(self, *words):
         pass
