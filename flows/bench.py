@@ -1,7 +1,7 @@
 """The flow `bench`: which machine should run this, at what speed, and at what price?"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prefect import State, flow, get_run_logger
@@ -21,6 +21,7 @@ from tasks.measure import NOTHING, measure_all, nothing_measured
 from tasks.next_cells import first_cells, next_cells
 from tasks.own_script import OwnCommand, OwnScript, write_suite
 from tasks.planning.cluster import Cluster
+from tasks.planning.images import own_images
 from tasks.planning.machines import machines_of
 from tasks.planning.planner import OverBudget
 from tasks.planning.request import RunRequest
@@ -85,6 +86,18 @@ async def bench(
         return Failed(message=str(error))
 
 
+def check_exist(images: Iterable[str], say: Callable[[str], None]) -> None:
+    """Refuse an image that its registry lacks; say which images were not looked up."""
+    for image in images:
+        from infra.images.registries import check_exists  # boto3 is slow to import
+
+        try:
+            if why := check_exists(image):
+                say(f"Whether image {image} exists was not checked: {why}.")
+        except ImageError as error:
+            raise GridbenchError(str(error)) from None
+
+
 def lane_code() -> Bundle:
     """Return the code of a lane for a user's image."""
     from infra.workers.ssh.lane_code import lane_bundle  # it imports asyncssh, which few runs need
@@ -124,8 +137,9 @@ async def measured(request: RunRequest) -> str | State[str]:
         if allowed is None:
             return Cancelled(name=DECLINED, message=f"declined: {over}")
         request, store = allowed, await open_store(allowed)
-    await asyncio.to_thread(keep_lane, store, lane_code)
     say = get_run_logger().info
+    await asyncio.to_thread(check_exist, own_images(store.plan), say)
+    await asyncio.to_thread(keep_lane, store, lane_code)
     await announce(store)
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
         loading = asyncio.create_task(load_report(lanes))

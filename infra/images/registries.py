@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.images.errors import ImageError
@@ -17,6 +18,8 @@ ECR_HOST = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-
 GOOGLE_HOST = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io")  # Artifact and Container Registry
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 GOOGLE_USER = "oauth2accesstoken"  # the user that takes an access token as its password
+QUICK = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2})
+IMAGE = re.compile(r"(?P<repository>.+?)(:(?P<tag>[\w.-]+))?(@(?P<digest>sha256:[0-9a-f]+))?")
 
 
 def has_helper(host: str) -> bool:
@@ -68,13 +71,14 @@ def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
 
 
 def ecr_digest(repository: str, tag: str) -> str | None:
-    """Return the digest of a tag in ECR; None if the tag is free."""
+    """Return the digest of a tag or a digest in ECR; None if it has no such image."""
     host, _, name = repository.partition("/")
     match = ECR_HOST.fullmatch(host)
     assert match, f"{host} is not ECR's"
     try:
-        client = boto3.client("ecr", region_name=match["region"])
-        wanted = {"registryId": match["account"], "repositoryName": name, "imageIds": [{"imageTag": tag}]}
+        client = boto3.client("ecr", region_name=match["region"], config=QUICK)
+        key = "imageDigest" if tag.startswith("sha256:") else "imageTag"
+        wanted = {"registryId": match["account"], "repositoryName": name, "imageIds": [{key: tag}]}
         found: str = client.describe_images(**wanted)["imageDetails"][0]["imageDigest"]
         return found
     except (BotoCoreError, ClientError) as error:
@@ -82,6 +86,23 @@ def ecr_digest(repository: str, tag: str) -> str | None:
         if code == "ImageNotFoundException":
             return None
         raise ImageError(f"{repository} can't be asked for tag {tag}: {error}") from error
+
+
+def check_exists(image: str) -> str:
+    """Return why it is unknown whether an image exists, or an empty text if it does; raise if ECR lacks it."""
+    match = IMAGE.fullmatch(image)
+    if not match or not ecr_region(repository := match["repository"]):
+        return "only images of ECR are looked up"
+    tag = match["digest"] or match["tag"] or "latest"
+    try:
+        found = ecr_digest(repository, tag)
+    except ImageError as error:
+        if "RepositoryNotFoundException" not in str(error):
+            return str(error)
+        found = None
+    if not found:
+        raise ImageError(f"image {image} does not exist: push it, or name another one")
+    return ""
 
 
 def google_credentials(host: str) -> tuple[str, str]:

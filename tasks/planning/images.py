@@ -16,6 +16,12 @@ def image_of(repeat: Repeat) -> str | None:
     return repeat.script.image if repeat.script else None
 
 
+def own_images(plan: Plan) -> tuple[str, ...]:
+    """Return the users' images that a plan's cases are measured in."""
+    scripts = (planned.script for planned in plan.cases)
+    return tuple(dict.fromkeys(script.image for script in scripts if script and script.image))
+
+
 def check_images(machines: Sequence[Hardware], cases: Iterable[SuiteCase]) -> None:
     """Check that every machine has containers for cases with their own image.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tasks.planning.images import FIELD
+from tasks.planning.images import FIELD, own_images
 from tasks.store.store import Store
 from tasks.travel import image_boot
 from tasks.travel.run_code import LANE, in_run, write_code
@@ -20,8 +20,7 @@ def keep_lane(store: Store, bundle: Callable[[], Bundle]) -> None:
     Raises:
         GridbenchError: it can't be written.
     """
-    scripts = (planned.script for planned in store.plan.cases)
-    if in_run(store, LANE) or not any(script and script.image for script in scripts):
+    if in_run(store, LANE) or not own_images(store.plan):
         return
     content, commit = bundle()
     digest = hashlib.sha256(content).hexdigest()

@@ -28,7 +28,9 @@ def refused(*arguments):
 def test_every_flavour_is_pinned_by_the_lock(name):
     wanted = flavours.flavour(name)
     packages = [flavours.package(line) for line in flavours.requirements(wanted)]
-    assert {"prefect", "numpy", "psutil", "nvidia-ml-py", "aiohttp"} <= set(packages) <= set(flavours.locked())
+    assert (
+        {"prefect", "numpy", "psutil", "nvidia-ml-py", "aiohttp"} <= set(packages) <= set(flavours.locked())
+    )
     assert not {"pytest", "moto", "ruff", "pandas", "vl-convert-python"} & set(packages)
     assert "+" in wanted.torch
     assert wanted.index.endswith(wanted.torch.partition("+")[2])

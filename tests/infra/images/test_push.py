@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from moto import mock_aws
 from typer.testing import CliRunner
 
+from flows.bench import check_exist
 from gridbench.machines import image
 from infra.images import registries
 from infra.images.errors import ImageError
@@ -71,6 +72,30 @@ def registry(monkeypatch):
         yield client
 
 
+def put(registry, tag):
+    """Put an image under a tag; return its digest."""
+    manifest = {"schemaVersion": 2, "config": {"digest": "sha256:1", "size": 1}, "layers": []}
+    image = registry.put_image(
+        repositoryName="gridbench/lane",
+        imageTag=tag,
+        imageManifest=json.dumps(manifest),
+        imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
+    )
+    return image["image"]["imageId"]["imageDigest"]
+
+
+def test_an_image_is_looked_up_before_a_lane_starts_in_it(registry):
+    said = []
+    check_exist([f"{REPOSITORY}:mine@{put(registry, 'mine')}", f"{REPOSITORY}:mine"], said.append)
+    assert not said
+    check_exist(["vllm/vllm-openai:v0.11.0"], said.append)
+    (why,) = said
+    assert "vllm/vllm-openai:v0.11.0" in why and "only images of ECR" in why
+    for missing in (f"{REPOSITORY}:other", f"{REPOSITORY}/other:mine", f"{REPOSITORY}@sha256:{'0' * 64}"):
+        with pytest.raises(GridbenchError, match="does not exist: push it"):
+            check_exist([missing], said.append)
+
+
 def test_push_logs_in_by_standard_input_and_tells_the_digest(podman, registry):
     result = push()
     assert result.exit_code == 0, result.exception
@@ -94,16 +119,10 @@ def test_the_same_image_is_not_pushed_twice(podman, registry):
     assert push().exit_code == 0
     ((pushed, _),) = podman("push")
     tag = pushed[-1].rpartition(":")[2]
-    manifest = {"schemaVersion": 2, "config": {"digest": "sha256:1", "size": 1}, "layers": []}
-    put = registry.put_image(
-        repositoryName="gridbench/lane",
-        imageTag=tag,
-        imageManifest=json.dumps(manifest),
-        imageManifestMediaType="application/vnd.docker.distribution.manifest.v2+json",
-    )
+    digest = put(registry, tag)
     result = push()
     assert result.exit_code == 0, result.exception
-    assert result.stdout.strip() == f"{REPOSITORY}@{put['image']['imageId']['imageDigest']}"
+    assert result.stdout.strip() == f"{REPOSITORY}@{digest}"
     assert len(podman("push")) == 1
 
 
