@@ -1,7 +1,9 @@
-"""The load generator against servers with known delays: within 1 % or 2 ms of their logs."""
+"""The load generator against servers with known delays: within 1 % or 1 ms of the times in their logs."""
 
 import asyncio
+import contextlib
 import itertools
+import os
 import statistics
 
 import pytest
@@ -17,22 +19,34 @@ pytestmark = [
     pytest.mark.alone,
     pytest.mark.flaky(reruns=2, reason="a neighbour on the machine makes both sides late by milliseconds"),
 ]
-RATE, SECONDS, PARTS = 40, 6, 8
+RATE, SECONDS, WARM_UP_S, PARTS = 40, 6, 2, 8
+
+
+@pytest.fixture(autouse=True, scope="module")
+def first_of_all():
+    """No other process of the machine makes the load generator or the server wait, as far as the kernel permits it."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    yield
+    os.sched_setscheduler(0, *before)
 
 
 def close(value, truth):
-    """Compare; a connection's two ends need 1.0 to 1.4 ms a request on two slow cores, which no log has."""
-    return value == pytest.approx(truth, rel=0.01, abs=2e-3)
+    return value == pytest.approx(truth, rel=0.01, abs=1e-3)
 
 
-def played(script, path="/v1/completions", rate=RATE, seconds=SECONDS, timeout_s=60.0, patience_s=1.0):
-    """Return the answers, and the server's times of each request, in the same order."""
-    play = Play(most_s=seconds, warm_up_s=0.0, patience_s=patience_s)
+def played(
+    script, path="/v1/completions", rate=RATE, seconds=SECONDS, timeout_s=60.0, patience_s=1.0, warm_up_s=0.0
+):
+    """Return the answers, and the server's own times of each request, in the same order."""
+    play = Play(most_s=warm_up_s + seconds, warm_up_s=warm_up_s, patience_s=patience_s)
     requests = drawn_requests(Lengths(20, 20), Lengths(PARTS, PARTS), 1)
+    first = sum(1 for _ in itertools.takewhile(lambda due_s: due_s < warm_up_s, poisson(rate, 1)))
     with scripted(script) as (address, log):
         server = Server(address + path, {}, timeout_s)
         answers = asyncio.run(open_loop(server, poisson(rate, 1), requests, play))
-        return answers, log()[: len(answers)]
+        return answers, log()[first : first + len(answers)]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +61,7 @@ def played(script, path="/v1/completions", rate=RATE, seconds=SECONDS, timeout_s
     ids=["usual", "slow first token", "fast", "slow stream", "stall within an answer"],
 )
 def test_latencies_are_those_of_the_server(script):
-    answers, times = played(script)
+    answers, times = played(script, warm_up_s=WARM_UP_S)
     of_server = {
         "ttft": [t[1] - t[0] for t in times],
         "tpot": [(t[-1] - t[1]) / (len(t) - 2) for t in times],
