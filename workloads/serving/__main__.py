@@ -165,7 +165,8 @@ def searched(options: argparse.Namespace) -> dict[str, Any]:
         seed = options.seed + len(tried)
         play = play_of(options, is_enough=is_decided(options.promise))
         answers = asyncio.run(open_loop(server, poisson(rate, seed), requests_of(options, seed), play))
-        tried.append(point(rate, answers, options.promise, _with_answers(answers, play)))
+        # An overloaded server can leave all requests unanswered: the rate is not met, and lower ones are tried.
+        tried.append(point(rate, answers, options.promise, summary(answers, play.cpu_share)))
         return tried[-1]
 
     tried: list[RateTrial] = []

@@ -2,6 +2,8 @@ import itertools
 import math
 
 from tests.workloads.serving.queueing import waits_behind
+from workloads.harness.records.finite_json import to_json
+from workloads.serving.__main__ import described
 from workloads.serving.client import ServedAnswer
 from workloads.serving.load import poisson
 from workloads.serving.play import summary
@@ -75,3 +77,10 @@ def test_a_growing_queue_is_not_met_although_its_answers_are_in_time():
     growing = point(1000.0, answers, [PROMISE], summary(answers))
     assert growing.judged[0].quantile_s < PROMISE.limit_s and not growing.is_met
     assert growing.verdict is PromiseVerdict.UNDECIDED and "does not keep this rate up" in growing.reason
+
+
+def test_a_rate_at_which_no_request_is_answered_is_not_met():
+    answers = [ServedAnswer(n / 5, n / 5, None, 9.0, error="unanswered at the end") for n in range(20)]
+    trial = point(5.0, answers, [PROMISE], summary(answers))
+    assert not trial.is_met and trial.verdict is not PromiseVerdict.KEPT
+    assert to_json(described(trial))
