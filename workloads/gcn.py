@@ -82,7 +82,6 @@ def _learn(learner: Learner, how: Recipe, task: Task) -> torch.Tensor:
 
 
 def _accuracy(env: Env, model: torch.nn.Module, task: Task, papers: torch.Tensor) -> torch.Tensor:
-    """Return the model's accuracy on `papers`, on the device."""
     import torch
 
     model.eval()

@@ -116,7 +116,6 @@ def _row(case: Case, base: Sequence[Record], other: Sequence[Record]) -> list[st
 
 
 def _parts_row(case: Case, base: Cells, other: Cells, names: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Return the cells that split a speedup, and a sentence if it is not the device's."""
     before, after = _parts(case, base), _parts(case, other)
     cards = cards_s(base[case], other[case])
     if not (before and after and cards):

@@ -91,7 +91,6 @@ def _answer(connection: socket.socket, **content: object) -> None:
 
 
 def _let_go(descriptors: Collection[int]) -> None:
-    """Close the descriptors of a forked process, and the first process's streams."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (OUT, ERR):
         os.dup2(nothing, stream)
@@ -107,7 +106,6 @@ def _stop_threads() -> None:
 
 
 def _unfit(allowed: Collection[int]) -> str:
-    """Name a thing that a process must not inherit, if there is one."""
     import torch
 
     cuda: Any = torch.cuda  # torch has no types for it

@@ -156,7 +156,6 @@ def _ordered(text: str) -> Repeat:
 
 
 def _measure_in_child(repeat: Repeat) -> int:
-    """Measure a repeat in a child process, alone on the box."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     processes: list[Running] = []
     last = ""

@@ -53,7 +53,6 @@ def model_table(case: Case, threads: int) -> str:
 
 @contextmanager
 def _called() -> Iterator[dict[Any, str]]:
-    """Yield the output shapes of the first called model's parts, in the order of their ends."""
     from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
     shapes: dict[Any, str] = {}

@@ -62,7 +62,6 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
 
 
 def _without_record(repeat: Repeat, code: int, command: str) -> Record:
-    """Make the record of a script that left none; `command` can have replaced it."""
     if command:
         return repeat.failed(Verdict.UNSUPPORTED, not_measured(command))
     how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended its process with code {code}"
@@ -95,7 +94,6 @@ def _look_for_another(process: subprocess.Popen[str], reading: int, commands: li
 
 @contextmanager
 def _passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]:
-    """Pass this process's signals on to the given process."""
     taken: list[subprocess.Popen[str]] = []
     early: list[int] = []
 

@@ -138,7 +138,6 @@ def adam(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
 def _timed(
     loader: Loader, step: Callable[[], torch.Tensor], steps: int, kept: int
 ) -> tuple[list[torch.Tensor], tuple[float, ...]]:
-    """Take steps from the loader's first epoch on; return the last results and all times."""
     results = deque[Any](maxlen=kept)
     ends = [time.perf_counter()]
     loader.restart(epoch=0)

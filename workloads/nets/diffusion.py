@@ -174,7 +174,6 @@ class Epoch:
         )
 
     def _train(self, steps: int) -> tuple[torch.Tensor, Trace]:
-        """Return the mean loss of each step on the device, and the steps' trace."""
         env, step_losses = self._env, torch.empty(steps, device=self._env.device)
         self._trainer.reset()
         generator = torch.Generator(env.device).manual_seed(self._seed)
@@ -266,7 +265,6 @@ class Trace:
 
 
 def _held_bytes(device: torch.device) -> tuple[int, int, int]:
-    """Return bytes allocated, reserved and at the peak, of device or process."""
     if device.type != "cuda":
         import psutil
 

@@ -173,7 +173,7 @@ def faked(
 
 
 def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:
-    """Do as `torch.nn.Module._apply`, but replace each tensor by the moved one."""
+    """As `torch.nn.Module._apply`, but replace each tensor by the moved one."""
     for child in module.children() if recurse else ():
         child._apply(function)
     for name, parameter in module._parameters.items():

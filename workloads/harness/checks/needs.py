@@ -90,7 +90,6 @@ def _needs_of(case: Case, device: str, with_step: bool) -> Needs:
 
 
 def _peaks(case: Case, device: str, with_step: bool) -> tuple[int, int, StepWork | None]:
-    """Return the peak bytes without and with the kernels' memory, and a step's work."""
     workload, sizes = find(case.workload), dict(case.params)
     if "workers" in sizes:
         sizes["workers"] = 0  # loader processes hold no more than the inputs

@@ -286,7 +286,6 @@ def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
 
 
 def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:
-    """Return the group's part of the record; measure its share of communication."""
     member.note(wall, stage.readings.memory(), stage.readings.of_own_gpu())
     apart = None
     if prepared.unexchanged and stage.world > 1:  # one alone does not exchange

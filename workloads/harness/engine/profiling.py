@@ -92,7 +92,6 @@ def _operator(row: Any) -> Operator:
 
 
 def _covered_s(kernels: list[Any]) -> float:
-    """Return the seconds in which at least one kernel ran."""
     covered = end = 0.0
     for start, stop in sorted((k.time_range.start, k.time_range.end) for k in kernels):
         covered += max(stop - max(start, end), 0.0)

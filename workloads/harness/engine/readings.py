@@ -264,7 +264,6 @@ def _properties(index: int) -> Any:
 
 
 def _as_slice(card: dict[str, Any], opened: Any) -> dict[str, Any]:
-    """Mark a description as a MIG slice if only CUDA's name shows it."""
     _, is_slice, profile = str(getattr(opened, "name", "")).partition(" MIG ")
     if not is_slice or card.get("mig_slice"):
         return card

@@ -63,7 +63,6 @@ def fetch(result: torch.Tensor) -> None:
 
 
 def _seconds(device: Device, sizes: Sequence[int], move: Move) -> float:
-    """Return the median seconds of moving tensors of these sizes, or part of large ones."""
     import torch
 
     moved = list(_pieces(sizes))

@@ -297,7 +297,6 @@ def _blamed(
     oom: bool,
     wall_s: float,
 ) -> Record:
-    """Make the record of a group that failed, naming the rank most to blame."""
     world = processes_of(repeat)
     failed = {rank: record for rank, record in records.items() if codes.get(rank) == 1}
     if len(failed) == world and len({record.reasons for record in failed.values()}) == 1:

@@ -86,7 +86,6 @@ class AskedGpu(Gpu):
             self._give_up("it was closed")
 
     def _given_away(self) -> socket.socket | None:
-        """Return the socket for another GPU, or None without one; close this GPU."""
         with self._lock:
             self._open()
             ours, self._socket = self._socket, None
@@ -106,7 +105,6 @@ class AskedGpu(Gpu):
             return {}, dict.fromkeys(names, self._why)
 
     def _open(self) -> None:
-        """Wait once for the first line: the UUID, or why there is no GPU."""
         if self._is_open or self._why:
             return
         self._is_open, question = True, b""
@@ -216,7 +214,6 @@ def serve() -> None:
 
 
 def _wait(measuring: int, asker: int) -> None:
-    """Wait for the end of the asker, the measuring process or its socket."""
     poll, limit_ms = select.poll(), None
     poll.register(sys.stdout, 0)  # which reports that the other end is gone
     for pid in (measuring, asker):

@@ -299,7 +299,6 @@ def foreign_load(
 
 
 def _window(gpu: Gpu, samples: int, pause: Callable[[], None]) -> list[Mapping[str, float]]:
-    """Return `samples` readings, or the last few of an idle card."""
     rows: list[Mapping[str, float]] = []
     while len(rows) < samples:
         pause()

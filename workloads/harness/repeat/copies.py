@@ -162,7 +162,7 @@ def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCo
 
 
 def _remove_old_copies() -> None:
-    """Remove copies of killed processes: those without a living process's lock."""
+    """Remove copies without a living process's lock."""
     for room in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             # A pipe or a link of this name is not opened.

@@ -146,7 +146,6 @@ def _predicted_s(case: Case, record: Record) -> float | None:
 
 
 def _steps(workload: Workload) -> int:
-    """Return the least number of steps in a measurement."""
     return 1 if workload.kind == "job" else LEAST_STEPS
 
 

@@ -114,7 +114,6 @@ def _small_bytes(entry: os.DirEntry[str]) -> int | None:
 
 
 def _folders_in(original: Path, names: Iterable[str]) -> list[str]:
-    """Return folders with all below them, up to `MOST_LOOKED_AT` entries."""
     found, left, looked_at = list[str](), deque(names), 0
     while left and looked_at < MOST_LOOKED_AT:
         name = left.popleft()

@@ -72,7 +72,6 @@ def counted(entries: Sequence[SuiteCase], timeout_s: float) -> Sequence[SuiteCas
 
 
 def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:
-    """Return whether a CPU of two cores with AVX-512 can measure a case."""
     if entry.script:
         return entry.is_for("cpu")
     case, used, facts = entry.case, entry.threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}

@@ -74,7 +74,6 @@ def memory_ceiling(record: Record, ceilings: Ceilings) -> Ceiling | None:
 
 
 def _step_s(record: Record) -> float | None:
-    """Return the seconds of a step; a group's by the host's clock."""
     return record.wall.median_s if record.group and record.wall else record.compute_s
 
 

@@ -68,7 +68,6 @@ class Search:
         return self._race()
 
     def _double(self) -> None:
-        """Try cubes, each twice as large, until they are too large."""
         for side in _ladder(max(self.space.most), 1):
             size = tuple(min(side, rungs[-1]) for rungs in self._rungs(FINEST_BITS))
             if self.rates and not self._affordable(size):
@@ -125,7 +124,6 @@ class Search:
         raise AssertionError("a race ends")
 
     def _racers(self) -> list[Size]:
-        """Return the leaders, at least two, that half of the remaining time can sample."""
         racers, left_s = self._leaders(RACERS), (self.ends_s - self.now()) / 2
         in_time = sum(spent_s <= left_s for spent_s in itertools.accumulate(map(self._step_s, racers)))
         return racers[: max(in_time, 2)]

@@ -240,7 +240,6 @@ def job_time(
 
 
 def _left_out(pace: ScriptPace, steps: int) -> tuple[str, ...]:
-    """Return the parts of a job that were never seen, such as ends of epochs."""
     if pace.end is not None or not pace.epoch_steps or not 1 < pace.epoch_steps <= steps:
         return ()
     return (f"the ends of epochs, each after {pace.epoch_steps:,} steps",)

@@ -256,7 +256,6 @@ def _of_host(events: Iterable[Any]) -> dict[str, list[Span]]:
 
 
 def _split(spans: dict[str, list[Span]], order: Sequence[str], whole: float) -> dict[str, float]:
-    """Return each part's share; moments belong to the first part in `order`."""
     shares, taken = {}, list[Span]()
     covered = 0.0
     for part in order:

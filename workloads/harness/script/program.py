@@ -123,10 +123,7 @@ def _call(
     findings: list[Finding],
     server: LiveServer | None,
 ) -> Call:
-    """Call a command, and stop it with all its processes at `ends_s`.
-
-    A command whose server ends gets a few seconds to end, too.
-    """
+    """Call a command until `ends_s`; a command whose server ends gets a few seconds to end, too."""
     call, kills = Call(), oom_kills()
     if words[0] == "-m":  # our own module: this interpreter runs it, and finds it outside of the folder
         paths = [str(ROOT), environ.get("PYTHONPATH", "")]
@@ -252,7 +249,6 @@ def _record(
 
 
 def _memory(parts: Mapping[str, Any], peak: int) -> Memory:
-    """Return a command's peaks; on a GPU, the rise of the memory in use."""
     if not peak:
         parts["missing"]["peak_rss_bytes"] = "the call ended before its memory was read"
     on_gpu = parts["monitor"].get("gpu_memory_used_bytes", ())

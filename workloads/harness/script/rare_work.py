@@ -162,7 +162,6 @@ def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: i
 
 
 def _is_round(place: int) -> bool:
-    """Return whether a number of steps, or one fewer, is a multiple of ten."""
     return place % ROUND in (0, 1)
 
 

@@ -158,7 +158,6 @@ def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
 
 
 def _without_rare(mean_s: float, before_s: Sequence[float]) -> float:
-    """Return a sample's mean, or a usual one if it holds rare work."""
     usual_s = statistics.median(before_s[-USUAL:]) if before_s else mean_s
     return mean_s if mean_s <= RARE_STEP_RATIO * usual_s else usual_s
 
@@ -166,7 +165,6 @@ def _without_rare(mean_s: float, before_s: Sequence[float]) -> float:
 def _awaited(
     plan: SamplingPlan, times: StepTimes, observed: Observations, begun_s: float, is_open: Callable[[], bool]
 ) -> SamplingSteps[None]:
-    """Take steps until no due work would show more."""
     step_s = statistics.median(block.step_s for block in times.blocks)
     block = max(times.block, round(LOOK_S / max(step_s, SHORTEST_S)))
     until_s, next_look_s = 0.0, 0.0

@@ -118,7 +118,6 @@ class ClassifierFit:
         return learner.learn(lambda: self.recipe.loss(learner.model, inputs, labels))
 
     def _recognised(self, model: torch.nn.Module) -> torch.Tensor:
-        """Count the recognised held-out images, on the device."""
         import torch
 
         model.eval()

@@ -287,7 +287,6 @@ class Learner:
 
 
 def _learnable(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Copy to the host what steps change: a model's state without frozen weights."""
     frozen = {name for name, weight in module.named_parameters() if not weight.requires_grad}
     state = module.state_dict()
     return {name: _own(state[name].detach()).to("cpu", copy=True) for name in state if name not in frozen}

@@ -75,7 +75,6 @@ def busy_s(
 
 
 def _held_s(step: Step, clock: Clock, steps: int, hold_s: float, is_share: bool) -> list[float]:
-    """Return seconds per step of queued passes, or their share of unqueued ones."""
     values: list[float] = []
     ends = clock.now() + MOST_BUSY_S
     while len(values) < PASSES and (len(values) < FEWEST_PASSES or clock.now() < ends):
