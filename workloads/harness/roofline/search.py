@@ -71,7 +71,10 @@ class Search:
         for side in _ladder(max(self.space.most), 1):
             size = tuple(min(side, rungs[-1]) for rungs in self._rungs(FINEST_BITS))
             if self.rates and not self._affordable(size):
-                return
+                # another program can have held up the only sample of the last size
+                self._try([*self.rates][-1])
+                if not self._affordable(size):
+                    return
             self._try(size)
 
     def _climb(self, bits: int) -> None:

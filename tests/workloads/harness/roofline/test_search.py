@@ -65,6 +65,12 @@ def test_the_search_ends_in_time_and_early_if_nothing_is_left_to_try():
     assert len(search.rates) <= 8 and long_s < 2
 
 
+def test_one_sample_that_was_held_up_does_not_end_the_search():
+    held_up = iter([1e-6])
+    _, size, _ = searched(lambda size: 1e12 * next(held_up, 1.0))
+    assert max(size) > GRAIN
+
+
 def test_a_search_without_time_returns_its_tried_size():
     search, size, _ = searched(lambda size: 1e9, budget_s=1e-6)
     assert size in search.rates
