@@ -15,8 +15,8 @@ from infra.images.flavours import locked
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"workloads", "tasks", "flows", "infra", "gridbench"}
-# Modules of the tests that are found by their folder, and one of a script that no package provides.
-BESIDE_TESTS = {"stand_in", "no_such_package"}
+# Modules found by their folder, packages that a test installs, and one that no package provides.
+BESIDE_TESTS = {"stand_in", "gguf", "xllamacpp", "no_such_package"}
 OWNERS = packages_distributions()
 
 
