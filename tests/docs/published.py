@@ -29,11 +29,11 @@ KINDS = {
 }
 HEAD = """# Errors in published tables
 
-See what `gridbench check FILE` finds in well-known public tables, which their projects publish with the numbers that show the
-errors. Each was looked at by hand. The words after the link are check's; the cause is a guess. A *question* can be right.
+See what `gridbench check FILE` finds in well-known public tables. Each was looked at by hand. The words after the link are
+check's; the cause is a guess. A *question* can be right.
 
-Repaired errors stay here with their commit; report a wrong entry. This page is generated from
-`tests/tasks/published/corpus`: `python -m tests.docs.published --write`.
+Repaired errors stay here; report a wrong entry. `python -m tests.docs.published --write` writes this page from
+`tests/tasks/published/corpus`.
 """
 
 

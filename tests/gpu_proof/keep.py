@@ -38,18 +38,18 @@ def told(proof: dict[str, Any] | None) -> str:
     held = f"{counts[OK]} of {asked} hold, {counts[FAIL]} fail, {counts[NOT_RUN]} were not run, {counts[SHOWN]} are figures of which nothing was expected."
     lines = [
         f"| {state} | {_cell(subject)} | {_cell('; '.join(texts))} |"
-        for (state, subject), texts in _held(proof)
+        for (state, subject), texts in _noted(proof)
     ]
     return "\n".join(
         [head, held, _left_out(proof), "", "| | what | figures |", "| --- | --- | --- |", *lines]
     )
 
 
-def _held(proof: dict[str, Any]) -> Iterable[tuple[tuple[str, str], list[str]]]:
-    """Return the texts of the rows that were run, by state and subject."""
+def _noted(proof: dict[str, Any]) -> Iterable[tuple[tuple[str, str], list[str]]]:
+    """Return the texts of failed and shown rows, by state and subject."""
     texts: dict[tuple[str, str], list[str]] = {}
     for row in proof["rows"]:
-        if row["state"] != NOT_RUN:
+        if row["state"] in (FAIL, SHOWN):
             subject, _, aspect = row["name"].partition(": ")
             text = f"{aspect} {row['text']}" if aspect else row["text"]
             texts.setdefault((row["state"], subject), []).append(" ".join(text.split()))

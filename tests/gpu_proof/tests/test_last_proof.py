@@ -7,7 +7,7 @@ from tests.gpu_proof import keep
 from tests.gpu_proof.keep import NEVER, PAGE, last, told, with_proof
 from tests.gpu_proof.leave import harness_id
 
-ROWS = [{"step": "clocks", "name": "a | b", "state": "ok", "text": "1 < 2"}]
+ROWS = [{"step": "clocks", "name": "a | b", "state": state, "text": "1 < 2"} for state in ("ok", "FAIL")]
 PROOF = {
     "content_id": "0123456789ab",
     "date": "2026-11-23T17:00:00+00:00",
@@ -20,7 +20,7 @@ PROOF = {
         "torch": "2.11.0+cu130",
         "capability": [9, 0],
     },
-    "counts": {"ok": 1, "FAIL": 0, "not run": 0, "shown": 0},
+    "counts": {"ok": 1, "FAIL": 1, "not run": 0, "shown": 0},
     "clocks": {},
     "rows": ROWS,
 }
@@ -53,11 +53,12 @@ def test_the_page_shows_the_last_kept_proof():
     assert (NEVER in PAGE.read_text()) is (last() is None)
 
 
-def test_a_proof_is_reported_with_its_card_and_every_row():
+def test_a_proof_is_reported_with_its_card_and_what_failed():
     text = told(PROOF)
-    for words in ("NVIDIA H200", "driver 580.95.05", "torch 2.11.0+cu130", "0123456789ab", "1 of 1 hold",
-                  "| ok | a \\| b | 1 &lt; 2 |"):  # fmt: skip
+    for words in ("NVIDIA H200", "driver 580.95.05", "torch 2.11.0+cu130", "0123456789ab", "1 of 2 hold",
+                  "| FAIL | a \\| b | 1 &lt; 2 |"):  # fmt: skip
         assert words in text
+    assert "| ok |" not in text
 
 
 def test_a_proof_is_kept_and_that_of_a_cpu_is_not(tmp_path, monkeypatch):
@@ -70,5 +71,5 @@ def test_a_proof_is_kept_and_that_of_a_cpu_is_not(tmp_path, monkeypatch):
     (tmp_path / "proof.json").write_text(json.dumps(PROOF))
     keep.main(str(tmp_path))
     page = keep.PAGE.read_text()
-    assert NEVER not in page and "1 of 1 hold" in page and page.endswith("after\n")
+    assert NEVER not in page and "1 of 2 hold" in page and page.endswith("after\n")
     assert keep.last()["rows"] == ROWS
