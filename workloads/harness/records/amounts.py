@@ -7,12 +7,10 @@ MOST_WORK = 1e30  # FLOPs, bytes or units of a step: above what all machines do 
 
 
 def is_duration(seconds: float) -> bool:
-    """Return whether a step can take this time."""
     return SHORTEST_S <= seconds <= LONGEST_S  # NaN is neither
 
 
 def is_amount(work: float | None) -> bool:
-    """Return whether a step can do this much work."""
     return work is None or work == 0 or 1 / MOST_WORK < work < MOST_WORK
 
 

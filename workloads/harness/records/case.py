@@ -24,7 +24,7 @@ _SIZE = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)=(?P<value>\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A workload at one size, in one precision and mode, by which machines are compared."""
+    """A workload at one size, in one precision and mode."""
 
     workload: str
     size: tuple[tuple[str, int], ...]
@@ -33,31 +33,25 @@ class Case:
 
     @classmethod
     def of(cls, workload: str, size: Mapping[str, int], precision: str = "fp32", mode: str = EAGER) -> "Case":
-        """Build a case from a size mapping, in the mapping's order."""
         return cls(workload, tuple(size.items()), precision, mode)
 
     @property
     def params(self) -> dict[str, int]:
-        """Sizes by name, such as ``{"n": 5000}``."""
         return dict(self.size)
 
     @property
     def size_text(self) -> str:
-        """The size as text, such as ``pixels=4096,batch=2``."""
+        """Such as ``pixels=4096,batch=2``."""
         return ",".join(f"{name}={value}" for name, value in self.size)
 
     @property
     def id(self) -> str:
-        """Stable text such as ``matmul/n=5000/fp32``; a script without sizes has no size part.
-
-        A mode other than eager follows: ``llm_decode/millions=8030,…/bf16/graph``.
-        """
+        """Such as ``matmul/n=5000/fp32`` or ``llm_decode/millions=8030,…/bf16/graph``."""
         mode = "" if self.mode == EAGER else self.mode
         return "/".join(filter(None, (self.workload, self.size_text, self.precision, mode)))
 
     @property
     def terms(self) -> str:
-        """Precision, and a mode other than eager, such as ``bf16 graph``."""
         return self.precision if self.mode == EAGER else f"{self.precision} {self.mode}"
 
 
@@ -70,16 +64,12 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Stable text such as ``aws-g5.8xlarge/matmul/n=5000/fp32``."""
+        """Such as ``aws-g5.8xlarge/matmul/n=5000/fp32``."""
         return f"{self.hardware}/{self.case.id}"
 
 
 def parse_size(text: str) -> dict[str, int]:
-    """Read ``n=5000`` or ``pixels=4096,batch=2``.
-
-    Raises:
-        WorkloadsError: the form is wrong, or a value is not a whole number of 0 or more.
-    """
+    """Read ``n=5000`` or ``pixels=4096,batch=2``, or raise WorkloadsError."""
     size: dict[str, int] = {}
     for part in filter(None, text.replace(" ", "").split(",")):
         match = _SIZE.fullmatch(part)
@@ -92,11 +82,7 @@ def parse_size(text: str) -> dict[str, int]:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as a whole number from `least` (0 or 1) to `MOST`.
-
-    Raises:
-        WorkloadsError: it is anything else.
-    """
+    """Return `value` as a whole number from `least` (0 or 1) to `MOST`, or raise WorkloadsError."""
     expected = "above 0" if least else "of 0 or more"
     number = isinstance(value, int) and not isinstance(value, bool)
     if not number and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):

@@ -10,7 +10,7 @@ class StepEnergy:
     """Energy and power of a record's steps.
 
     Attributes:
-        step_j: joules per step; steps that warm up a GPU within the window count too.
+        step_j: joules per step, including steps that warm up a GPU within the window.
         unit_j: joules per unit of work; None if the work is not stated.
         power_w: mean watts over the window; None if its length is unknown.
         error_share: half the relative width of all three, by the counter's resolution; None if unknown.
@@ -23,7 +23,6 @@ class StepEnergy:
 
 
 def energy_of(record: Record) -> StepEnergy | None:
-    """Return the energy of a record's steps, if a counter was read."""
     if record.energy_j is None or record.wall is None or not record.wall.samples_s:
         return None
     probes = record.probes

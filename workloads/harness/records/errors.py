@@ -16,7 +16,6 @@ MOST_HINTS = 6
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Suggest known names near to an unknown one, or list all."""
     names = [*known]
     near = get_close_matches(name, names, n=1) or [known for known in names if name and name in known]
     return (

@@ -13,11 +13,7 @@ from workloads.harness.records.text import profile_table
 
 
 def record_path(record: Record | Repeat) -> Path:
-    """Return a repeat's path below `records/`: the cell's id as folders.
-
-    Raises:
-        WorkloadsError: the id, perhaps from another box, would lead elsewhere.
-    """
+    """Return a repeat's path below `records/`, or raise WorkloadsError if the id would lead elsewhere."""
     return path_inside(Path(), f"{record.cell.id}/{record.repeat}.json")
 
 
@@ -39,11 +35,7 @@ def path_inside(folder: Path, key: str) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a missing folder early, to see that it can be written.
-
-    Raises:
-        WorkloadsError: it cannot be made.
-    """
+    """Make a missing folder early, or raise WorkloadsError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -55,16 +47,11 @@ def _unwritable(path: Path, error: OSError) -> WorkloadsError:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file or nothing; raise as `write_whole`."""
     write_whole(path, text.encode())
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file atomically.
-
-    Raises:
-        WorkloadsError: the folder is not writable or the disk is full.
-    """
+    """Replace a file atomically, or raise WorkloadsError."""
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,9 +70,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_record(folder: Path, record: Record) -> bool:
-    """Write a record below `folder` once; return False if that repeat exists already.
+    """Write a record once; return False if that repeat exists already.
 
-    Its profile is written next to it as a table, `<repeat>.profile.txt`. An unreadable file is moved aside.
+    Its profile becomes `<repeat>.profile.txt` next to it. An unreadable file is moved aside.
 
     Raises:
         WorkloadsError: the folder is not writable or the disk is full.

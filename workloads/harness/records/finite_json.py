@@ -6,7 +6,6 @@ from typing import Any
 
 
 def to_json(value: Any, **options: Any) -> str:
-    """Return `json.dumps(value)`, with null for NaN and infinity."""
     try:
         return json.dumps(value, allow_nan=False, **options)
     except ValueError:

@@ -28,15 +28,11 @@ def grade_of(record: Record) -> Grade:
 
 
 def counts(record: Record) -> bool:
-    """Return whether a record's number is used in estimates."""
     return grade_of(record) is not Grade.REFUSED
 
 
 def is_busy(record: Record) -> bool:
-    """Return whether other programs ran while a record that counts was measured.
-
-    Its number describes the loaded machine; repeats under the same load cannot show that.
-    """
+    """Return whether other programs ran meanwhile: repeats under the same load cannot show that."""
     return record.verdict is Verdict.NOISY and not is_restless(record)
 
 
@@ -56,10 +52,7 @@ def is_restless(record: Record) -> bool:
 
 
 def held_share(probes: Mapping[str, float], timing: Timing | None) -> float:
-    """Return the share of the window in which a CPU quota stopped the threads.
-
-    It sums over CPUs, so it can exceed 1. The window is from the probes, else the samples' total time.
-    """
+    """Return the share of the window in which a CPU quota stopped threads; above 1 if several CPUs were."""
     held_s = probes.get("cgroup_throttled_s", 0.0)
     window_s = probes.get("window_end_s", 0.0) - probes.get("window_start_s", 0.0)
     if window_s <= 0 and timing is not None:
@@ -80,8 +73,8 @@ def _within_bounds(record: Record) -> bool:
 def drifts(timing: Timing) -> bool:
     """Return whether times still changed in one direction by more than noise explains.
 
-    Every repeat is then wrong in the same direction, which no interval over repeats can show. Compares the end
-    of warm-up with the samples, and the first half of the samples with the second.
+    Every repeat is then wrong in the same direction, which no interval over repeats shows. Compares the end
+    of warm-up with the samples, and the halves of the samples.
     """
     if timing.sustained:  # samples swing, and by their intervals any two stretches would differ
         return abs(timing.drift) > MOST_DRIFT
@@ -100,7 +93,6 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def _level(values: Sequence[float]) -> list[float]:
-    """Subtract the regression line: a slope is not autocorrelated noise."""
     slope = statistics.linear_regression(range(len(values)), values).slope if len(values) > 1 else 0.0
     return [value - slope * place for place, value in enumerate(values)]
 
@@ -108,8 +100,7 @@ def _level(values: Sequence[float]) -> list[float]:
 def _loads(record: Record, timing: Timing | None) -> Iterator[tuple[float, float]]:
     """Yield the reading of each kind of load, and its limit.
 
-    The canary has no limit: it takes 60 to 80 ms, and on a core shared with another VM those are fast or slow by
-    chance. The samples show a speed that changes in one direction; repeats differ by one that varies.
+    The canary has no limit: its 60 to 80 ms on a core shared with another VM are fast or slow by chance.
     """
     probes = record.probes
     yield probes.get("steal_share", 0.0), MOST_STEAL_SHARE

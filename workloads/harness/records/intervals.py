@@ -41,8 +41,7 @@ def median_interval(
 ) -> Interval | None:
     """Return the order-statistic interval of the median: distribution-free, at least of nominal coverage.
 
-    Of correlated samples, `inefficiency` count as one, which widens the interval. None if there are too few
-    samples (below 6 for 95 %).
+    Of correlated samples, `inefficiency` count as one. None with too few samples (below 6 for 95 %).
     Source: David & Nagaraja, Order Statistics, section 7.1.
     """
     alone = int(len(samples) / inefficiency)
@@ -56,9 +55,9 @@ def median_interval(
 def inefficiency(samples: Sequence[float]) -> float:
     """Return the number of samples that say as much of the median as an independent one.
 
-    It is the integrated autocorrelation time of the signs about the median. Fewer than 10 samples do not show it.
-    Source: P. Heidelberger and P. A. W. Lewis, Quantile estimation in dependent sequences, Operations Research 32,
-    1984.
+    It is the integrated autocorrelation time of the signs about the median; 1 below 10 samples.
+    Source: P. Heidelberger and P. A. W. Lewis, Quantile estimation in dependent sequences, Operations
+    Research 32, 1984.
     """
     count = len(samples)
     if count < _FEWEST_TO_CORRELATE:
@@ -71,8 +70,7 @@ def inefficiency(samples: Sequence[float]) -> float:
 def correlation_time(pairs: Iterable[float]) -> float:
     """Return the integrated autocorrelation time: the factor on the mean's variance.
 
-    Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3 (sums of
-    pairs up to the first that is not positive).
+    Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3.
 
     Args:
         pairs: autocorrelations at lags 0 and 1 summed, then 2 and 3, and so on; read only as far as needed.
@@ -82,7 +80,7 @@ def correlation_time(pairs: Iterable[float]) -> float:
 
 
 def pairs_of_lags(deviations: Sequence[float]) -> Iterator[float]:
-    """Yield autocorrelations of deviations from a centre, two lags summed, from 0 and 1 on."""
+    """Yield autocorrelations, two lags summed, from 0 and 1 on."""
     power = sum(map(mul, deviations, deviations)) or 1
     for lag in range(0, len(deviations) - 1, 2):
         both = (sum(map(mul, deviations, deviations[lag + more :])) for more in (0, 1))
@@ -92,7 +90,6 @@ def pairs_of_lags(deviations: Sequence[float]) -> Iterator[float]:
 def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Return the mean of batch means with its t-interval; None below three batches.
 
-    Samples of a batch can be correlated, if a batch is longer than the correlation lasts.
     Source: A. M. Law and W. D. Kelton, Simulation Modeling and Analysis, section 9.5.3 (batch means).
     """
     if len(batches) < _FEWEST_BATCHES:
@@ -124,8 +121,8 @@ def outliers(samples: Sequence[float]) -> tuple[int, int]:
 def t_quantile(p: float, df: float) -> float:
     """Return the quantile of Student's t, by Newton's method on its distribution function.
 
-    The function is concave above 0 and the start, a bound by the normal quantile, is at most the root; so is each
-    step.
+    The function is concave above 0 and the start, a bound by the normal quantile, is at most the root; so is
+    each step.
     Source of the bound: D. L. Wallace, Bounds on normal approximations to Student's and the chi-square
     distributions, Annals of Mathematical Statistics 30, 1959.
 
@@ -211,8 +208,7 @@ def ratio_interval(
 ) -> Interval | None:
     """Return the ratio of geometric means by Welch's t on logs; None below two repeats a side.
 
-    Source: B. L. Welch, The generalization of Student's problem, Biometrika 34, 1947; degrees of freedom by
-    `errors_of`.
+    Source: B. L. Welch, The generalization of Student's problem, Biometrika 34, 1947.
 
     Args:
         added: variances of the log ratio that repeats do not show, each with its degrees of freedom.
@@ -245,11 +241,7 @@ def two_sided_p(distance: float, error: float, df: float) -> float:
 
 
 def widest(errors: Sequence[tuple[float, float]], p: float) -> float:
-    """Return the largest product of t-quantile and error.
-
-    A further part of an error can raise the degrees of freedom and lower the product; it must not narrow the
-    interval.
-    """
+    """Return the largest product of t-quantile and error: a further error must not narrow the interval."""
     return max(t_quantile(p, df) * error if error > 0 else 0.0 for error, df in errors)
 
 
@@ -263,8 +255,7 @@ def errors_of(
 ) -> list[tuple[float, float]]:
     """Return standard error and degrees of freedom of a sum, without and with `added`.
 
-    Source: F. E. Satterthwaite, An approximate distribution of estimates of variance components, Biometrics
-    Bulletin 2, 1946.
+    Source: F. E. Satterthwaite, An approximate distribution of estimates of variance components, 1946.
     """
     errors = []
     for parts in ([*own], [*own, *added])[: 2 if added else 1]:
@@ -285,7 +276,7 @@ def _welch(
 def pooled_variance(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Return the mean of variances, weighted by degrees of freedom, and their sum; else (0, 0).
 
-    Source: M. S. Bartlett, Properties of sufficiency and statistical tests, Proc. Royal Society A 160, 1937.
+    Source: M. S. Bartlett, Properties of sufficiency and statistical tests, 1937.
     """
     known = [(value, freedom) for value, freedom in parts if freedom > 0]
     total = math.fsum(freedom for _, freedom in known)
@@ -293,15 +284,10 @@ def pooled_variance(parts: Iterable[tuple[float, float]]) -> tuple[float, float]
 
 
 def variances(groups: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
-    """Return each group's variance with its degrees of freedom."""
     return [(variance(values), len(values) - 1.0) for values in groups if len(values) > 1]
 
 
 def variance(values: Sequence[float]) -> float:
-    """Return the sample variance, 30 times as fast as `statistics.variance`.
-
-    Raises:
-        ZeroDivisionError: one value has no variance.
-    """
+    """Return the sample variance, 30 times as fast as `statistics.variance`."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)

@@ -11,6 +11,5 @@ _OF_A_TABLE = "static tls block"
 
 
 def says_so(text: str) -> bool:
-    """Return whether an error's text means that memory ran out."""
     lowered = text.lower()
     return _OF_A_TABLE not in lowered and any(words in lowered for words in _SAID)

@@ -19,8 +19,8 @@ class Training:
     """The course of a training or of a whole job.
 
     Attributes:
-        first_loss, last_loss: of the first step, and of the last with the same weights; None in a whole job
-            without a training.
+        first_loss, last_loss: of the first step, and of the last with the same weights; None without a
+            training.
         losses: of every step of a whole job; empty in a steady-state measurement.
         step_s: host seconds from step to step of a whole job.
         metric, value, target: of a whole job's goal; None in a steady-state measurement.
@@ -39,10 +39,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds of single synchronised steps, as for requests one after the other.
-
-    `p99_s` is None below 100 steps.
-    """
+    """Seconds of single synchronised steps; `p99_s` is None below 100 steps."""
 
     steps: int
     p50_s: float
@@ -56,8 +53,7 @@ class Rank:
     """One process of several that measured together: its times and memory.
 
     Attributes:
-        median_s, mean_s: own seconds per step without waiting for the others; records before November 2026 have
-            no mean.
+        median_s, mean_s: own seconds per step without waiting; records before November 2026 have no mean.
         alone_s: mean seconds per step while all others waited; None if not measured.
         probes: power, temperature, clock, throttling and faults of its GPU over the samples.
     """
@@ -78,11 +74,9 @@ class Group:
     """Several processes that measured together, in steps as long as the slowest's.
 
     Attributes:
-        backend: `nccl` or `gloo`.
         scaling: `strong` (the same step on more processes) or `weak` (the same step per process).
         communication_share: share of a step that goes away without the exchange of gradients.
-        spread: slowest rank's time over the fastest's, minus 1; if possible of steps without exchange, in which
-            ranks do not wait for the slowest.
+        spread: slowest rank's time over the fastest's, minus 1; if possible of steps without exchange.
     """
 
     backend: str
@@ -94,10 +88,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One row of a profile: an operator's calls and times in `Profile.steps` steps.
-
-    `shapes` are its inputs', if recorded. Self times leave out the operators that it called.
-    """
+    """An operator's calls and times in a profile's `steps` steps; self times leave out inner operators."""
 
     name: str
     calls: int
@@ -114,7 +105,7 @@ class Profile:
     """The slowest operators in a pass after the timed one.
 
     Attributes:
-        kernels: kernels that ran on the device; None if the host is the device.
+        kernels: that ran on the device; None if the host is the device.
         busy_s: seconds in which a kernel ran, of the pass's `wall_s` seconds.
     """
 
@@ -131,10 +122,9 @@ class Control:
     """The same repeat in a frozen reference environment, or at another version, on the same box.
 
     Attributes:
-        reference: id of a frozen environment; empty if it ended before it reported one, and for a version.
+        reference: id of a frozen environment; empty for a version, and if it ended before it reported one.
         verdict: a `Verdict` as text; only an `ok` control describes the box.
-        reasons: sentences behind the verdict.
-        compute_s: seconds per step with the data in place, as in `Record`; None without such times.
+        compute_s: as in `Record`; None without such times.
         environment_id: hash of the machine and of the reference's stack.
     """
 

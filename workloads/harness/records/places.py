@@ -14,11 +14,7 @@ def home() -> Path:
 
 
 def temporary_home() -> Path:
-    """Return a folder below the temporary one for a user without a home.
-
-    Raises:
-        WorkloadsError: no temporary folder is writable.
-    """
+    """Return a folder for a user without a home, or raise WorkloadsError."""
     try:
         return Path(tempfile.gettempdir()) / f"gridbench-{os.getuid()}"
     except FileNotFoundError:
@@ -28,5 +24,4 @@ def temporary_home() -> Path:
 
 
 def user_cache() -> Path:
-    """Return the cache folder: XDG_CACHE_HOME, or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "gridbench"

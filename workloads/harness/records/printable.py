@@ -31,12 +31,10 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return text with each of its lines printable."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_values(value: Any) -> Any:
-    """Return plain values, such as parsed JSON, with every text in them printable."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
@@ -45,5 +43,4 @@ def printable_values(value: Any) -> Any:
 
 
 def printable_json(value: Any, text: str) -> Any:
-    """Make JSON that was parsed from `text` printable, if `text` is not."""
     return printable_values(value) if SUSPECT.search(text) else value

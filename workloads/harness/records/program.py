@@ -41,12 +41,10 @@ class Number:
 
     @property
     def is_time(self) -> bool:
-        """True for a time that is better when shorter."""
         return self.unit in TIMES and self.better is Better.LOWER
 
     @property
     def thing(self) -> str:
-        """The thing that a rate per second counts, such as `tokens`."""
         return thing_of(self.unit)
 
 
@@ -69,7 +67,6 @@ class Metric(Number):
 
     @property
     def text(self) -> str:
-        """The metric as people write it."""
         terms = ", ".join(filter(None, (self.unit, self.better)))
         file = f"in {self.file}: " if self.file else ""
         return f"{self.name} ({terms}): {file}{f'{self.kind} {self.path}' if self.kind else self.pattern}"
@@ -77,13 +74,7 @@ class Metric(Number):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server that runs as long as a command needs it.
-
-    Attributes:
-        command: its words.
-        ready: the address that answers with status 200 once it serves.
-        ready_timeout_s: seconds after which a server that is not ready is stopped.
-    """
+    """A server that runs as long as a command needs it; `ready` is an address with status 200 once it serves."""
 
     command: tuple[str, ...]
     ready: str
@@ -98,7 +89,6 @@ class Program:
         metrics: the most important first; without any, the time of a call is its number.
         warm_ups: calls before the one that counts.
         env: variables of its process, never secrets.
-        serving: the server that it calls; None if it needs none.
     """
 
     metrics: tuple[Metric, ...] = ()
@@ -136,7 +126,7 @@ class LoadPoint:
 
     Attributes:
         rate: offered requests per second.
-        verdict: whether the answers show that the promises hold: `kept`, `broken` or `undecided`.
+        verdict: whether the promises hold: `kept`, `broken` or `undecided`.
         seconds: the promised quantile of each promise, in their order; None if too many requests failed.
         reason: why this point decides nothing; empty if it does.
     """
@@ -157,7 +147,6 @@ class PromisedRate:
         requests_per_s: 0 if no tried rate keeps them.
         low, high: the largest rate shown to keep them, or 0; the smallest shown to break one, or None.
         output_tokens_per_s: at this rate.
-        points: all rates that were tried.
     """
 
     promises: tuple[str, ...]
@@ -182,9 +171,7 @@ class ProgramRun:
     Attributes:
         call_s: seconds of the call that counts, from process start to end; None if none ended.
         warm_ups_s: seconds of the calls before it.
-        metrics: those that were found.
-        output, errors: the end of the last call's standard output and standard error.
-        serving: None for a command without a server.
+        output, errors: the end of the last call's streams.
         promised: None unless our load generator searched a rate.
     """
 
@@ -198,19 +185,16 @@ class ProgramRun:
 
 
 def thing_of(unit: str) -> str:
-    """Return the thing that a unit counts per second: `tokens` of `tokens/s`."""
+    """Return the thing that a unit counts: `tokens` of `tokens/s`."""
     match = _RATE.fullmatch(unit)
     return match["thing"] if match else ""
 
 
 def metric_of(text: str) -> Metric:
-    """Read a metric such as `tokens/s: Throughput: ([0-9.]+) tok`.
+    """Read a metric such as `tokens/s: Throughput: ([0-9.]+) tok`, or raise WorkloadsError.
 
-    Parentheses after the name give its unit and better direction, unless the name implies them: rates per second
-    are better when higher; times, bytes, watts and joules when lower.
-
-    Raises:
-        WorkloadsError: the form or the pattern is wrong, or the direction is not clear.
+    Parentheses after the name give its unit and better direction, unless the name implies them: rates per
+    second are better when higher; times, bytes, watts and joules when lower.
     """
     match = _METRIC.fullmatch(text.strip())
     if not match:

@@ -52,12 +52,10 @@ class Verdict(StrEnum):
 
     @property
     def grade(self) -> Grade:
-        """The best grade of a record with this verdict."""
         return RULES[self].grade
 
     @property
     def is_failure(self) -> bool:
-        """True if a record with this verdict has no valid result."""
         return RULES[self].is_failure
 
 
@@ -69,7 +67,7 @@ class VerdictRule(NamedTuple):
         is_failure: no valid result; the task ends as Failed.
         is_worth_retry: the lane was lost before the measurement, which a resumed run repeats.
         is_of_machine: by the machine's state or loss: the same code can be measured again.
-        is_inapplicable: the case is not for this machine, which the verdict does not judge.
+        is_inapplicable: the case is not for this machine.
     """
 
     grade: Grade
@@ -137,7 +135,6 @@ class Work:
     def with_counts(
         self, flops: float | None, launches: int, conv_flops: float, attention: tuple[str, ...] = ()
     ) -> "Work":
-        """Return the same work with torch's counts, if its formulas worked."""
         return replace(
             self, counted_flops=flops, launches=launches, conv_flops=conv_flops, attention=attention
         )
@@ -159,8 +156,7 @@ class Transfer:
 class Check:
     """The result against a reference: relative error (2-norm), its bound, elements compared.
 
-    `reference` is its type and place, such as `float64 on cpu`. A wider type on the measured device is weaker
-    evidence than another device. None in older records.
+    `reference` is its type and place, such as `float64 on cpu`; None in older records.
     """
 
     error: float
@@ -173,9 +169,8 @@ class Check:
 class Memory:
     """Peaks: of the host over the process, of the device over the samples.
 
-    `process_…` are of the device over the whole process, with trials of layouts, searches for algorithms and
-    checks; None in older records. `process_total_bytes` is the driver's: it adds context and libraries to what
-    torch's allocator reserved. None if NVML does not know it.
+    `process_…` are of the device over the whole process, with trials of layouts and checks; None in older
+    records. `process_total_bytes` is the driver's, with context and libraries; None if NVML does not know it.
     """
 
     peak_rss_bytes: int | None = None
@@ -192,8 +187,8 @@ class Cache:
     """The state of the last-level cache before a step.
 
     Attributes:
-        state: `warm` (left by the step before), `cold` (emptied before each sample), `n/a` (the data is at least
-            four times as large, so nothing of it is left).
+        state: `warm` (left by the step before), `cold` (emptied before each sample), `n/a` (the data is at
+            least four times as large).
         working_set_bytes: the least that a step touches: its compulsory traffic.
         last_level_bytes: all last-level caches within reach; None if unknown, for the reason in `why`.
     """
@@ -212,29 +207,27 @@ class Record:
         order: place in the lane's shuffled order, from 0.
         device: `cpu` or `cuda`.
         threads: torch's intra-op threads.
-        layout: fastest memory layout of `layout_trials_s` (before compilation), or of an earlier repeat. Behind a
-            `+` follows attention's first-choice kernel, if several were tried.
+        layout: fastest memory layout of `layout_trials_s`, or of an earlier repeat. Behind a `+` follows
+            attention's first-choice kernel, if several were tried.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
-        inherited_s: seconds per phase, such as `import`, of the process that this one was forked from; in no other
-            field.
+        inherited_s: seconds per phase of the process that this one was forked from; in no other field.
         wall: host time per step.
-        device_time: time per step by the device's events, including its waits for the host; None if the host is
-            the device. `device_s` leaves the waits out.
-        probes: readings over the sampling window; an absent reading is in `missing`.
+        device_time: time per step by the device's events, including its waits for the host, which `device_s`
+            leaves out; None if the host is the device.
+        probes: readings over the sampling window.
         missing: probe name to the reason why this machine cannot read it.
         monitor: background samples as columns of equal length; `t_s` is the time since the process started.
         environment: fingerprint of machine and stack; `environment_id` is its hash.
         reasons: sentences behind the verdict.
         data: source of the inputs: `synthetic`, or files.
-        training: of a training or a whole job.
         group: None if one process measured alone.
         cache: None for a whole job.
-        latency: of single steps; None for a whole job and for several processes.
+        latency: None for a whole job and for several processes.
         device_busy_s: seconds per step in which the device computes, by a separate pass; of a group's slowest
             rank. None if the host is the device, else for the reason in `missing`.
         script: None for a built-in workload.
-        session: number of the machine's session, from 1: another box, or a later visit to the same one. None in a
-            run with one session.
+        session: number of the machine's session, from 1: another box, or a later visit. None in a run with
+            one.
     """
 
     run: str
@@ -280,45 +273,37 @@ class Record:
 
     @property
     def cell(self) -> Cell:
-        """The cell that this record is a repeat of."""
         return Cell(self.hardware, self.case)
 
     @property
     def id(self) -> str:
-        """The cell's id and the number of the repeat."""
         return f"{self.cell.id}#{self.repeat}"
 
     @property
     def ok(self) -> bool:
-        """True if the verdict is ok; a wide record can count too, see `grade.counts`."""
+        """A wide record can count too, see `grade.counts`."""
         return self.verdict is Verdict.OK
 
     @property
     def metrics(self) -> tuple[MetricValue, ...]:
-        """The numbers that a command reported; empty for other records."""
         return self.script.program.metrics if self.script and self.script.program else ()
 
     @property
     def fresh_phases_s(self) -> dict[str, float]:
-        """Seconds per phase, inherited ones included."""
         names = dict.fromkeys((*self.phases_s, *self.inherited_s))
         return {name: self.phases_s.get(name, 0.0) + self.inherited_s.get(name, 0.0) for name in names}
 
     @property
     def compute_s(self) -> float | None:
-        """Seconds per step with data in place, by the device's events or the host's clock.
-
-        It includes the device's waits for its host; `device_s` does not.
+        """Seconds per step with data in place, by the device's events, waits included, or by the host's
+        clock.
         """
         timing = self.device_time or self.wall
         return timing.median_s if timing else None
 
     @property
     def mean_s(self) -> float | None:
-        """Seconds per step over all samples, on the clock of `compute_s`.
-
-        Its inverse is the throughput; a median would leave out the slow steps.
-        """
+        """Seconds per step over all samples, for throughput: a median would leave out the slow steps."""
         timing = self.device_time or self.wall
         return timing.total_mean_s if timing else None
 
@@ -326,9 +311,9 @@ class Record:
     def busy_s(self) -> float | None:
         """Seconds per step in which the device computes, without gaps; None if unknown.
 
-        From the pass after the samples, else from a profile's kernels, which profiling does not slow. A device at
-        its power limit is faster after a pause than in the samples: neither counts then, unless the samples have a
-        sustained rate, to which the pass is relative.
+        From the pass after the samples, else from a profile's kernels. A device at its power limit is faster
+        after a pause than in the samples: neither counts then, unless the samples have a sustained rate, to
+        which the pass is relative.
         """
         if self.device_time and self.device_time.sustained:
             return self.device_busy_s
@@ -340,12 +325,10 @@ class Record:
 
     @property
     def busy_share(self) -> float | None:
-        """The share of a step in which the device computes."""
         return _share(self.busy_s, self.device_time)
 
     @property
     def waiting_share(self) -> float | None:
-        """The share of a step in which the device waits for its host."""
         return None if self.busy_share is None else max(1 - self.busy_share, 0.0)
 
     @property
@@ -355,18 +338,13 @@ class Record:
 
     @property
     def device_s(self) -> float | None:
-        """Seconds per step in which the device works.
-
-        The busy time if the device waits for its host, else the sampled time by events. With an unknown busy time
-        (`busy_share` is None), it is the time by events, waits included.
-        """
+        """Seconds per step in which the device works; the time by events unless it waits for its host."""
         if self.waits:
             return self.busy_s
         return self.device_time.median_s if self.device_time else None
 
     @property
     def launch_bound(self) -> bool:
-        """True if the device waits a tenth of a step or more for its host."""
         return self.busy_share is not None and LAUNCH_BOUND * self.busy_share < 1
 
     @property
@@ -382,21 +360,12 @@ class Record:
         return self.wall.median_s + self.transfer.h2d_pageable_s + self.transfer.d2h_pageable_s
 
     def to_json(self) -> str:
-        """Return one line of JSON.
-
-        Raises:
-            ValueError: a number is not finite.
-        """
+        """Return one line of JSON, or raise ValueError for a number that is not finite."""
         return json.dumps(asdict(self), allow_nan=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
-        """Read a record, with its texts made printable.
-
-        Raises:
-            RecordError: the text is corrupt, a field is missing, unknown or of a wrong type, or the schema is of
-                another version.
-        """
+        """Read a record, with its texts made printable, or raise RecordError."""
         try:
             raw = printable_json(json.loads(text, parse_float=finite, parse_constant=finite), text)
         except (ValueError, RecursionError) as error:

@@ -21,7 +21,7 @@ class Repeat:
     because older versions of the harness also read `options`.
 
     Attributes:
-        threads: CPU threads; None for all physical cores that this process is allowed.
+        threads: None for all physical cores that this process is allowed.
         quick: shorten the wait for a machine to settle.
         brief: take a few samples, however imprecise.
         timeout_s: seconds after which the process is stopped.
@@ -33,8 +33,7 @@ class Repeat:
         layout: as in `Record`, of an earlier repeat; None to search it.
         gpu: the hardware file's GPU model, which a lane checks; None for any.
         any_device: accept the script's own choice of a device.
-        script: None for a built-in workload.
-        session: number of the machine's session, from 1; None in a run with one.
+        session: as in `Record`.
         partner: the script at another version, measured next to it instead of a control.
     """
 
@@ -63,30 +62,22 @@ class Repeat:
 
     @property
     def scripts(self) -> tuple[Script, ...]:
-        """The scripts whose code its machine needs."""
         return tuple(script for script in (self.script, self.partner) if script)
 
     @property
     def cell(self) -> Cell:
-        """The cell that this is a repeat of."""
         return Cell(self.hardware, self.case)
 
     @property
     def id(self) -> str:
-        """The cell's id and the number of the repeat."""
         return f"{self.hardware}/{self.case.id}#{self.repeat}"
 
     def to_json(self) -> str:
-        """Return one line of JSON, for a process of this version."""
         return json.dumps(asdict(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Repeat":
-        """Read a repeat.
-
-        Raises:
-            RecordError: the text is corrupt, or a field is missing, unknown or of a wrong type.
-        """
+        """Read a repeat, or raise RecordError."""
         try:
             raw = json.loads(text, parse_float=finite, parse_constant=finite)
         except (ValueError, RecursionError) as error:
@@ -96,8 +87,8 @@ class Repeat:
     def options(self) -> list[str]:
         """Spell the repeat as command-line options: `run NAME --size=… --repeat=…`.
 
-        Every version of the harness reads these; an older one might not know a JSON field. They leave out the
-        layout, which each version finds itself, and the GPU and session, which a lane knows.
+        Every version of the harness reads these. They leave out the layout, which each version finds itself,
+        and the GPU and session, which a lane knows.
         """
         left_out = ("case", "layout", "gpu", "any_device", "script", "session", "partner")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
@@ -108,7 +99,6 @@ class Repeat:
         return ["run", self.case.workload, *words]
 
     def failed(self, verdict: Verdict, reason: str, wall_s: float = 0.0) -> Record:
-        """Make the record of a repeat whose process left none."""
         return self.record(
             verdict=verdict,
             reasons=(printable(reason),),
@@ -120,7 +110,6 @@ class Repeat:
         )
 
     def record(self, **found: Any) -> Record:
-        """Make the record of this repeat with the fields that were found."""
         return Record(
             run=self.run,
             hardware=self.hardware,

@@ -18,23 +18,22 @@ class Script:
     """A user's command, which is measured unchanged.
 
     Attributes:
-        command: the words after `python`: a file, or `-m` and a module, and arguments. `{name}` stands for a
-            size's value, `{data}` for `data`.
+        command: the words after `python`. `{name}` stands for a size's value, `{data}` for `data`.
         folder: its working folder, absolute; on another machine, a lane sets its copy.
         code: id of the folder's source tree, `sha256:` and hexadecimal digits; empty without one.
         dirty: the tree has uncommitted changes.
-        packages: the folder's `requirements.txt`, `pyproject.toml` or `uv.lock`; None uses the installed packages.
+        packages: the folder's `requirements.txt`, `pyproject.toml` or `uv.lock`; None uses the installed
+            packages.
         data: a folder of the measuring machine, or an `s3://` address that is copied there.
         steps, epochs: length of the job to predict, by at most one of them.
         through: steps or epochs, in the unit of the job's length, to measure before the prediction.
-        step_of: ends a step: an optimizer's class (`Adam:2` is the second Adam that steps), `backward`, `forward`,
-            `loader` or `mark`; None finds it.
+        step_of: ends a step: an optimizer's class (`Adam:2` is the second Adam that steps), `backward`,
+            `forward`, `loader` or `mark`; None finds it.
         samples: in a step, of all ranks; None finds them.
         processes: ranks that train together, as under torchrun.
         whole: run it to its end, unwatched.
         keep: the measuring machine's folder for its files, if any.
         in_place: run in its folder itself, not in a copy.
-        image: its container image, if any.
         program: the numbers of any other program, whose words `command` has.
     """
 
@@ -57,11 +56,7 @@ class Script:
     program: Program | None = None
 
     def check(self) -> None:
-        """Check the numbers, and the words that define a step and the job.
-
-        Raises:
-            WorkloadsError: one is wrong, or contradicts another.
-        """
+        """Raise WorkloadsError if a number or a word is wrong or contradicts another."""
         for name in ("steps", "epochs", "through", "samples", "processes"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -96,7 +91,7 @@ class JobTime:
         epochs: if the loader shows their length.
         seconds, low_s, high_s: prediction with 95 % interval; equal if it ran to its end.
         measured: it ran to its end.
-        left_out: parts that were never seen and that the time lacks: it takes at least `low_s`.
+        left_out: parts that were never seen, so it takes at least `low_s`.
     """
 
     steps: int
@@ -135,21 +130,20 @@ class ScriptRun:
 
     Attributes:
         command: the words that ran, sizes filled in.
-        code, dirty: as in `Script`.
-        counted: kind of a step: `call` (of any program), `optimizer`, `backward` (with optimizers that step inside
-            it), `forward` (without a training), `loader` (a batch) or `mark` (by the script's own calls).
+        counted: kind of a step: `call` (of any program), `optimizer`, `backward` (with optimizers that step
+            inside it), `forward` (without a training), `loader` (a batch) or `mark` (by the script's own
+            calls).
         step_of: the declaration of the same steps, as in `Script`; empty in older records.
         steps: all that were seen, cold ones included.
-        optimizers: names of the classes that stepped.
         optimizer_steps: in a step, by class and number; empty for one optimizer.
         accumulation: backward calls in a step; None without any.
         samples, tokens: in a step, of all ranks; None if unknown or varying, `tokens` also without token ids.
         samples_from: `loader`, `model` (its calls) or `declared`; empty without samples.
         doubts: missing numbers, reasons, and the options that state them.
-        losses: of the first backward call of each of the first steps, unscaled. With accumulation, many scripts
-            divide the loss by the number of calls.
-        shares: parts of a steady step, which add up to 1: `loader`, `copy`, `launch`, `communication`, `compute`,
-            `other`.
+        losses: of the first backward call of each of the first steps, unscaled. With accumulation, many
+            scripts divide the loss by the number of calls.
+        shares: parts of a steady step, which add up to 1: `loader`, `copy`, `launch`, `communication`,
+            `compute`, `other`.
         mean_s, mean_low_s, mean_high_s: wall seconds per step with 95 % interval, including evaluation,
             checkpoints and ends of epochs; None with too few steps.
         first_step_s: from the start of the process to the end of the first step.
@@ -161,7 +155,7 @@ class ScriptRun:
         installed_packages: additional ones, as `name==version`.
         image: its container image; empty for the machine's own environment.
         files: None in older records.
-        program: calls and numbers of another program; None for Python.
+        program: None for Python.
     """
 
     command: tuple[str, ...]

@@ -48,7 +48,6 @@ _NAMED, _HARMLESS = _any_of(NAMES), _any_of(HARMLESS)
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a file holds a secret, by its path in a tree."""
     lower = name.lower()
     last = lower.rpartition("/")[2]
     is_named = _NAMED.match(last) or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS))
@@ -56,10 +55,8 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret_folder(name: str) -> bool:
-    """Return whether a folder of this name holds secrets."""
     return name in FOLDERS
 
 
 def is_secret_variable(name: str) -> bool:
-    """Return whether an environment variable holds a secret, by its name."""
     return bool(VARIABLE.search(name))

@@ -1,7 +1,4 @@
-"""The parts of a step, computing and waiting, which split ratios of times.
-
-Device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_s`).
-"""
+"""The parts of a step, computing and waiting, which split ratios of times."""
 
 import math
 from collections.abc import Sequence
@@ -35,29 +32,22 @@ class StepParts:
 
     @property
     def step_s(self) -> float:
-        """Seconds of the whole step."""
         return self.device + self.host + self.loader + self.exchange
 
     def scaled(self, factor: float) -> "StepParts":
-        """Return the parts times a factor."""
         return StepParts(*(factor * part for part in (self.device, self.host, self.loader, self.exchange)))
 
     @property
     def waiting_share(self) -> float:
-        """The share of a step in which the device waits for host or loader."""
         return (self.host + self.loader) / self.step_s
 
     @property
     def exchange_share(self) -> float:
-        """The share of a step in which the device exchanges gradients."""
         return self.exchange / self.step_s
 
 
 def card_s(records: Sequence[Record]) -> list[float]:
-    """Return the seconds per step in which a device computes, of each record with them.
-
-    They come from passes without waiting, which compare fairly also at a device's power limit.
-    """
+    """Return each record's seconds per step in which a device computes, by passes without waiting."""
     return [_without_exchange_s(r, r.device_busy_s) for r in records if r.device_busy_s and r.mean_s]
 
 
@@ -84,16 +74,12 @@ def step_parts(records: Sequence[Record], without_loader_s: float | None = None)
 
 
 def job_parts(batch_s: float, alone: StepParts) -> StepParts:
-    """Return the parts of a job's batch, of `batch_s` seconds, by its computation's.
-
-    The loader's part is the rest of the job's time: loading, and copies to the device.
-    """
+    """Return the parts of a batch of `batch_s` seconds; `loader` includes copies to the device."""
     computation = alone.scaled(min(batch_s / alone.step_s, 1.0))
     return replace(computation, loader=max(batch_s - computation.step_s, 0.0))
 
 
 def card_gap(ratio: float, by_card: float) -> float:
-    """Return the logarithmic distance of a ratio from the devices' part."""
     return abs(math.log(ratio / by_card))
 
 
@@ -103,14 +89,13 @@ def is_cards(ratio: float, by_card: float) -> bool:
 
 
 def decided_by(before: StepParts, after: StepParts) -> str:
-    """Return the part of a step that makes up most of the difference."""
     parts = ("device", *WAITS)
     change = math.copysign(1, before.step_s - after.step_s)
     return max(parts, key=lambda name: change * (getattr(before, name) - getattr(after, name)))
 
 
 def mostly_by(ratio: float, by_card: float, before: StepParts, after: StepParts) -> str:
-    """Return the word for most of a ratio: `the card`, `host`, `loader` or `exchange`."""
+    """Return `the card`, `host`, `loader` or `exchange`, which makes most of a ratio."""
     part = decided_by(before, after)
     return "the card" if is_cards(ratio, by_card) or part == "device" else part
 

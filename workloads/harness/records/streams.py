@@ -9,8 +9,7 @@ from typing import Any, TextIO
 def begin_whole() -> None:
     """Open closed standard streams, whose number the next file would get.
 
-    Standard output then still refuses all text; standard error drops it. An inherited ignored SIGCHLD gets its
-    default back.
+    Standard output then still refuses all text; standard error drops it. SIGCHLD gets its default back.
     """
     for number in range(3):
         try:
@@ -26,23 +25,17 @@ def begin_whole() -> None:
 
 
 class Forgiving:
-    """A stream that drops everything after a failed write; that a reader has left stays an error.
-
-    Attributes:
-        fault: the reason of the failure; empty so far.
-    """
+    """A stream that drops everything after a failed write, for the reason in `fault`."""
 
     def __init__(self, stream: TextIO) -> None:
         self.fault = ""
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text if possible."""
         self._try(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream if possible."""
         self._try(self._stream.flush)
 
     def _try(self, act: Any, *arguments: str) -> None:

@@ -19,7 +19,7 @@ BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def seconds(value: float | None) -> str:
-    """Format a duration with four digits and a unit; None is a dash."""
+    """Format with four digits and a unit; None is a dash."""
     if value is None:
         return "–"
     scale, unit = next(((s, u) for s, u in SCALES if abs(value) >= s), SCALES[-1])
@@ -27,26 +27,26 @@ def seconds(value: float | None) -> str:
 
 
 def gigabytes(count: float) -> str:
-    """Format bytes in powers of ten: `12.9 GB`."""
+    """Format in powers of ten: `12.9 GB`."""
     scale, unit = next((pair for pair in BYTE_UNITS if count >= pair[0]), BYTE_UNITS[-1])
     return f"{count / scale:.3g} {unit}"
 
 
 def joules(value: float) -> str:
-    """Format an energy with four digits: `24.51 J` or `2.001 pJ`."""
+    """Format with four digits: `24.51 J` or `2.001 pJ`."""
     scale, unit = next(((s, u) for s, u in JOULES if abs(value) >= s), JOULES[-1])
     return f"{value / scale:.4g} {unit}"
 
 
 def duration(seconds: float) -> str:
-    """Format seconds for people: `45 s`, `23 min`, `6.5 h`."""
+    """Format for people: `45 s`, `23 min`, `6.5 h`."""
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 2 * 3600 else f"{seconds / 3600:.3g} h"
 
 
 def rate_text(value: float | None, unit: str) -> str:
-    """Format a rate with four digits: `1.234 TFLOP/s`; None is a dash."""
+    """Format with four digits: `1.234 TFLOP/s`; None is a dash."""
     if value is None:
         return "–"
     unit = "B/s" if unit == "bytes/s" else unit
@@ -67,7 +67,6 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def line(record: Record) -> list[str]:
-    """Return a record's row: cell, time, its interval, throughput, verdict and reasons."""
     timing = record.device_time or record.wall
     rate = "–"
     if record.metrics:
@@ -85,7 +84,6 @@ def line(record: Record) -> list[str]:
 
 
 def waiting_text(record: Record) -> str:
-    """Say for how much of a step the device waits for its host."""
     if not record.waits:
         return ""
     bound = "launch-bound: " if record.launch_bound else ""
@@ -93,10 +91,7 @@ def waiting_text(record: Record) -> str:
 
 
 def step_s(record: Record) -> float | None:
-    """Return the seconds of a typical step, or the mean if slow steps raise it.
-
-    The time of a long loop follows the mean; a script's mean is over whole epochs, if it has them.
-    """
+    """Return the seconds of a typical step, or the mean if slow steps raise it."""
     timing = record.device_time or record.wall
     if timing is None:
         return None
@@ -105,7 +100,6 @@ def step_s(record: Record) -> float | None:
 
 
 def step_text(record: Record, write: Callable[[float | None], str] = seconds) -> str:
-    """Return the time of a typical step, or mean and median if they differ."""
     shown_s, median_s = step_s(record), record.compute_s
     if shown_s == median_s:
         return write(median_s)
@@ -113,10 +107,7 @@ def step_text(record: Record, write: Callable[[float | None], str] = seconds) ->
 
 
 def precision(timing: Timing) -> str:
-    """Return a step time's precision, such as `±1.2%`; `unknown` beyond a factor.
-
-    It is that of the mean (on a GPU at its power limit, the sustained mean); in older records of the median.
-    """
+    """Return the precision of the mean, of older records of the median: `±1.2%`, or `unknown`."""
     value_s, low_s, high_s = timing.median_s, timing.ci_low_s, timing.ci_high_s
     if timing.batches is not None:
         value_s, low_s, high_s = timing.total_mean_s, timing.mean_low_s, timing.mean_high_s
@@ -133,7 +124,6 @@ HEAD = ["cell", "time per step", "±", "throughput", "verdict", "why"]
 
 
 def detail(record: Record) -> str:
-    """Describe one record in full, line by line."""
     rows = [("verdict", record.verdict.value + "".join(f"\n{'':22}{reason}" for reason in record.reasons))]
     for name, timing in (("wall", record.wall), ("events", record.device_time)):
         if timing:
@@ -166,7 +156,6 @@ def detail(record: Record) -> str:
 
 
 def rare_facts(record: Record) -> list[tuple[str, str]]:
-    """Return rows that only some records have."""
     rows, timing = [], record.device_time or record.wall
     if timing and record.busy_share is not None:
         by_events = f"of {seconds(timing.median_s)} by events; {waiting_text(record)}"
@@ -188,7 +177,6 @@ def rare_facts(record: Record) -> list[tuple[str, str]]:
 
 
 def energy_text(record: Record) -> str:
-    """Return joules per step and unit of work, and watts, with their error."""
     energy = energy_of(record)
     if energy is None:
         return ""
@@ -201,7 +189,6 @@ def energy_text(record: Record) -> str:
 
 
 def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
-    """Return rows for a user's script."""
     if script.program:
         return program_facts(script.program) + (file_facts(script.files) if script.files else [])
     rows = [("a step", f"{script_step(script)}; {script.steps:,} seen")] if script.steps else []
@@ -215,7 +202,6 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
 
 
 def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
-    """Return rows for a command: its calls, numbers and output."""
     rows = serving_facts(run.serving) if run.serving else []
     rows += [("warm-up call", seconds(call_s)) for call_s in run.warm_ups_s]
     rows += [("call", seconds(run.call_s))] if run.call_s is not None else []
@@ -224,21 +210,18 @@ def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
 
 
 def serving_facts(run: ServingRun) -> list[tuple[str, str]]:
-    """Return rows for a command's server: its words, start and output."""
     rows = [("server", " ".join(run.command))]
     rows += [("server was ready after", seconds(run.ready_s))] if run.ready_s is not None else []
     return rows + [("server's output", line) for line in run.output]
 
 
 def metric_text(metric: MetricValue) -> str:
-    """Return a metric's number with its unit, and its name if that differs."""
     digits = f"{metric.value:,.0f}" if 1e4 <= abs(metric.value) < 1e15 else f"{metric.value:.5g}"
     name = "" if metric.name in (metric.unit, "") else metric.name
     return " ".join(filter(None, (digits, metric.unit or name)))
 
 
 def file_facts(files: ScriptFiles) -> list[tuple[str, str]]:
-    """Return rows for the files of a script's run."""
     if files.place == "folder":
         return [("files", "it ran in its folder, and the files that it wrote stay there")]
     rows = []
@@ -272,7 +255,6 @@ SOURCES = {
 
 
 def script_step(script: ScriptRun) -> str:
-    """Return a script's step: what ends it, its samples and tokens, and its epochs."""
     ends = ENDS.get(script.counted) or f"{script.step_of or ' and '.join(script.optimizers)}'s"
     others = [
         f"{count:.3g} of {name}" for name, count in script.optimizer_steps.items() if name != script.step_of
@@ -315,7 +297,6 @@ def _count(number: int, what: str) -> str:
 
 
 def profile_table(profile: Profile) -> str:
-    """List the operators of a profile pass, the slowest first."""
     by = "self CPU time" if profile.sorted_by == "self_cpu_time_total" else "self device time"
     head = f"{profile.steps} steps under the profiler took {seconds(profile.wall_s)}; operators by {by}"
     if profile.busy_s is not None:
@@ -344,7 +325,6 @@ def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:
 
 
 def cache_text(cache: Cache) -> str:
-    """Describe the state of the last-level cache before a step, and the reason."""
     held = f"{cache.working_set_bytes / 2**20:.3g} MiB or more"
     if cache.last_level_bytes is None:
         return f"{cache.state}: {held}, in a cache of unknown size ({cache.why})"

@@ -10,8 +10,8 @@ FEWEST_BATCHES = 8  # independent batches of samples that bound a mean
 class SustainedRate:
     """The rate that a GPU at its power limit keeps up, in seconds per step.
 
-    Its governor changes the clock all the time: a median depends on the moment, the mean over many of the
-    governor's periods does not. `low_s` and `high_s` bound `mean_s` at 95 %, by the means of `batches` batches of
+    Its governor changes the clock all the time: a median depends on the moment, the mean over many of its
+    periods does not. `low_s` and `high_s` bound `mean_s` at 95 %, by the means of `batches` batches of
     `batch_s` seconds. `burst_s` is of the first moments, before the limit acts.
     """
 
@@ -29,18 +29,17 @@ class Timing:
 
     Attributes:
         ci_low_s, ci_high_s: 95 % bounds of the median (order statistics); None below 6 samples.
-        mean_low_s, mean_high_s: 95 % bounds of the mean, by `batches` independent batches; None below three, and
-            in older records.
-        mean_s: total time of all blocks over their `steps`, for throughput and cost: unlike the median it does not
-            depend on the length of a block. Older records lack it: read `total_mean_s`. A script's rare work, such
-            as an evaluation, is left out.
+        mean_low_s, mean_high_s: 95 % bounds of the mean, by `batches` independent batches; None below three,
+            and in older records.
+        mean_s: total time of all blocks over their `steps`, for throughput and cost. Older records lack it:
+            read `total_mean_s`. A script's rare work, such as an evaluation, is left out.
         p95_s, max_s: of blocks.
         steady: warm-up ended by agreement of its times.
         precision_reached: sampling ended by its precision.
         whole: the one sample is a whole job, whose spread is between repeats.
         drift: share by which the samples' second half is slower, if that made them unsteady.
-        to_come: share by which the approached level is slower than the mean, negative for faster; None for steady
-            samples and in older records.
+        to_come: share by which the approached level is slower than the mean; None for steady samples and in
+            older records.
         needed_s: predicted length of sampling, if it ended early for that.
         burst_s: of the first second of a soaking warm-up.
         sustained: None unless the device is a GPU at its power limit.
@@ -72,7 +71,7 @@ class Timing:
 
     @property
     def total_mean_s(self) -> float:
-        """Seconds per step over all samples: total time over total work."""
+        """Total time of the samples over total work."""
         if self.mean_s is not None:
             return self.mean_s
         count = len(self.samples_s)
@@ -80,5 +79,4 @@ class Timing:
 
     @property
     def timed_steps(self) -> int:
-        """Number of steps behind the samples."""
         return len(self.samples_s) * self.block if self.steps is None else self.steps

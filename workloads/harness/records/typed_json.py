@@ -23,11 +23,7 @@ def finite(text: str) -> float:
 
 
 def build(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
-    """Make a dataclass from parsed JSON, checking every field's name and type.
-
-    Raises:
-        RecordError: a field is missing, unknown or of a wrong type.
-    """
+    """Make a dataclass from parsed JSON, or raise RecordError for a missing, unknown or mistyped field."""
     if not isinstance(raw, Mapping):
         raise RecordError(f"field {where} is {raw!r}, expected an object")
     hints = typing.get_type_hints(kind)
