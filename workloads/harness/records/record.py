@@ -295,9 +295,7 @@ class Record:
 
     @property
     def compute_s(self) -> float | None:
-        """Seconds per step with data in place, by the device's events, waits included, or by the host's
-        clock.
-        """
+        """Seconds per step with data in place, by the device's events, waits included, or the host's clock."""
         timing = self.device_time or self.wall
         return timing.median_s if timing else None
 

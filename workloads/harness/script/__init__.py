@@ -7,22 +7,23 @@ The script is in control, so the calls run from torch into this package:
         optimizer.step()          a line of the script; torch calls our hook after each step
           hooks.Hooks             notes losses, batches and calls in `observations.Observations`
           Measurement.optimizer_stepped   decides whether this call ends a step, and counts it
-            sample_steps.send(block)      a generator of `sampling`: it takes the times of a block of steps
-                                  and yields the length of the next: warm-up, samples, end of an epoch, profile
+            sample_steps.send(block)      a generator of `sampling`: takes a block's times, yields the next
+                one's length
             EnoughError           is raised out of the script's `optimizer.step()` when the generator returns
       measure.finish              makes the record: outcome (verdict, shares of a step), job_prediction
 
 A script that ends by itself, exits or raises reaches `finish` in the same way. With `--whole` no error is
 raised, and `run_whole` leaves input, output and exit code to the script. The ranks of one training stop after
-the same step (`measurement.Seat`). `main_module` hides our modules from the script, and `measure.Watchdog`
-ends a script that hangs.
+the same step (`measurement.Seat`). `measure.Watchdog` ends a script that hangs.
 
-In goes a `Repeat` with a `Script`, out comes a `Record` with a `ScriptRun`. Where to change what:
+Where to change what:
 
-    another call of torch to see      a hook in `hooks`, by `watching` or `module_calls`; its note in `observations`
+    another call of torch to see      a hook in `hooks`, by `watching` or `module_calls`; its note in
+        `observations`
     what ends a step                  `turns` and `step_model` decide; `Measurement` counts
     samples and tokens of a step      `amounts`, by the notes of `loaders` and `calls`
     how long to measure               `sampling.waits_until`; the stop rules are `engine.sampling`'s
     the time of the whole job         `job_prediction`, with evaluations and checkpoints from `rare_work`
-    programs other than Python        `program` calls them, `metrics` reads their numbers, `serving` runs their server
+    programs other than Python        `program` calls them, `metrics` reads their numbers, `serving` runs
+        their server
 """

@@ -51,17 +51,16 @@ class Amounts:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of a step, if its samples are equally long token ids."""
         if self.samples is None or len(self.lengths) != 1:
             return None
         return self.samples * next(iter(self.lengths))
 
 
 def amounts_of_calls(calls: Iterable[ModelCall]) -> Amounts:
-    """Return the amounts of one step by the calls of its models.
+    """Return the amounts of one step by the calls of its models; calls on the same tensor count once.
 
-    Calls on the same tensor count once. All models must take equally many samples, and each of them one tensor
-    before a backward call, because several tensors can be batches or views of one batch.
+    All models must take equally many samples, and each of them one tensor before a backward call, because
+    several tensors can be batches or views of one batch.
     """
     calls = [call for call in calls if call.shape]
     roots = [call for call in calls if call.is_root] or calls  # compiled parts of a model have no root
@@ -104,7 +103,6 @@ def amounts_of_steps(steps: Counter[Amounts]) -> Amounts:
 
 
 def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
-    """Return the amounts of a step by the loader that feeds a training."""
     if len(loaders) > 1:
         sizes = " and ".join(f"{_samples(use):,}" for use in loaders)
         text = f"{len(loaders)} loaders give batches in each step, of {sizes} samples: {OPTION}"
@@ -115,7 +113,7 @@ def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
 
 
 def amounts_of_step(declared: int | None, by_loaders: Amounts, by_model: Amounts) -> Amounts:
-    """Return the amounts of a step, samples preferably by a loader, lengths by a model."""
+    """Return samples preferably by a loader, lengths by a model."""
     lengths = by_model.lengths or by_loaders.lengths
     if len(by_loaders.lengths) > 1:
         lengths = by_loaders.lengths

@@ -38,7 +38,6 @@ class ModelCalls:
         self._backwards = 0
 
     def called(self, module: Any, given: Sequence[Any], result: Any) -> None:
-        """Note a call by its arguments and its result."""
         tensor = first_tensor(given)
         results = frozenset(int(node._sequence_nr()) for node in _nodes(result, MOST_OUTPUTS))
         if tensor is None or not results or len(self._noted) >= MOST_CALLS:
@@ -53,7 +52,7 @@ class ModelCalls:
         self._noted.append(_Noted(call, results))
 
     def backward(self, losses: Sequence[Any]) -> None:
-        """Note the calls that a backward call of some losses goes through."""
+        """Note the calls that a backward call goes through."""
         noted = {number: each for each in self._noted if each.backward is None for number in each.results}
         if noted:
             for number in _reached(_nodes(losses, len(losses)), noted.keys()):
@@ -80,7 +79,6 @@ class ModelCalls:
 
 
 def amounts_of_input(tensor: Any) -> Amounts:
-    """Return the amounts of a call that is itself a step."""
     return _amounts_of_shape(tuple(tensor.shape), is_token_ids(tensor))
 
 
@@ -110,10 +108,7 @@ def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:
 
 
 def _reached(roots: Iterable[Any], numbers: Iterable[int]) -> set[int]:
-    """Return those sequence numbers of nodes that a graph contains.
-
-    A node's number is above its inputs', so older parts of the graph are skipped.
-    """
+    """Return those sequence numbers of nodes that a graph contains; a node's number is above its inputs'."""
     left, found = set(numbers), set[int]()
     oldest, stack = min(left), list(roots)
     seen = set(stack)

@@ -14,11 +14,7 @@ from workloads.harness.repeat.folder_contents import is_within
 
 
 def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -> Case:
-    """Make the case of a script at one size.
-
-    Raises:
-        WorkloadsError: as in `filled`, or the command names neither a file nor a module.
-    """
+    """Make the case of a script at one size, or raise WorkloadsError."""
     serving = script.program.serving if script.program else None
     words = serving.command if serving else script.command
     usual = Path(words[0]).stem if script.program else stem(words)
@@ -28,11 +24,7 @@ def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -
 
 
 def stem(command: Sequence[str]) -> str:
-    """Return a command's name: `train` for `src/train.py` and for `-m package.train`.
-
-    Raises:
-        WorkloadsError: it names neither a file nor a module.
-    """
+    """Return `train` for `src/train.py` and for `-m package.train`, or raise WorkloadsError."""
     target = command[1:2] if command[:1] == ("-m",) else command[:1]
     if not target or target[0].startswith("-"):
         text = repr(" ".join(command) or "nothing")
@@ -45,8 +37,6 @@ def stem(command: Sequence[str]) -> str:
 
 def filled(script: Script, case: Case, seed: int = 0, port: int = 0, left_s: float = 0.0) -> tuple[str, ...]:
     """Return a script's command with placeholders filled in; `{seed}` only for other programs.
-
-    With a server, also those of its `port` and of the seconds left for the command.
 
     Raises:
         WorkloadsError: a size or the data has no placeholder, or a placeholder no value.
@@ -73,13 +63,11 @@ def filled(script: Script, case: Case, seed: int = 0, port: int = 0, left_s: flo
 
 
 def filled_env(script: Script, case: Case, seed: int, port: int = 0) -> dict[str, str]:
-    """Return a program's variables with placeholders filled in."""
     variables = dict(script.program.env if script.program else ())
     return dict(zip(variables, _filled(variables.values(), _values(script, case, seed, port)), strict=True))
 
 
 def filled_serving(serving: Serving, script: Script, case: Case, seed: int, port: int) -> Serving:
-    """Return a command's server with placeholders filled in."""
     values = _values(script, case, seed, port)
     (ready,) = _filled([serving.ready], values)
     return replace(serving, command=_filled(serving.command, values), ready=ready)
@@ -98,11 +86,7 @@ def _values(script: Script, case: Case, seed: int, port: int = 0, left_s: float 
 
 
 def check_script(script: Script, world: int | None = None) -> None:
-    """Check that a script can start here, as `world` ranks under torchrun.
-
-    Raises:
-        WorkloadsError: the folder or the file does not exist, or a number is wrong.
-    """
+    """Raise WorkloadsError if a script cannot start here, as `world` ranks under torchrun."""
     folder = Path(script.folder)
     if not folder.is_dir():
         raise WorkloadsError(
@@ -123,11 +107,7 @@ def check_script(script: Script, world: int | None = None) -> None:
 
 
 def _check_folder(script: Script) -> None:
-    """Check that a repeat can run in a copy of the script's folder.
-
-    Raises:
-        WorkloadsError: the folder is a home, or does not contain the file.
-    """
+    """Raise WorkloadsError if the folder is a home, or does not contain the file."""
     folder = os.path.abspath(script.folder)
     check_folder(Path(folder))
     if script.command[0] == "-m" or script.program:

@@ -25,7 +25,6 @@ class DeclaredStep:
 
     @property
     def text(self) -> str:
-        """The declaration as it was written."""
         return f"{self.name or self.kind}{f':{self.nth}' if self.nth else ''}"
 
     @classmethod
@@ -43,9 +42,6 @@ class Instances:
 
     An instance takes the number of an earlier one of its class that no longer exists: a script can make a new
     optimizer for each stage.
-
-    Attributes:
-        classes: names of their classes, by number.
     """
 
     def __init__(self) -> None:
@@ -54,7 +50,6 @@ class Instances:
         self._alive: list[weakref.ref[Any]] = []  # by number
 
     def number(self, instance: Any) -> int:
-        """Return the number of an instance, a new one at its first use."""
         number = self._numbers.get(id(instance))
         if number is not None and self._alive[number]() is instance:
             return number
@@ -76,7 +71,6 @@ class Instances:
         return f"{name}:{self._nth(number)}" if self.classes.count(name) > 1 else name
 
     def is_declared(self, number: int, declared: DeclaredStep) -> bool:
-        """Return whether a declaration names this instance."""
         return self.classes[number] == declared.name and declared.nth in (None, self._nth(number))
 
     def _nth(self, number: int) -> int:

@@ -1,8 +1,4 @@
-"""Predict a job: the observed part unchanged, the rest at its steps' pace.
-
-Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare work, and ends of
-epochs. Intervals are at 95 %.
-"""
+"""Predict a job: the observed part unchanged, the rest at its steps' pace. Intervals are at 95 %."""
 
 from __future__ import annotations
 
@@ -52,7 +48,7 @@ class MeanSeconds:
     def half_s(self, number: float) -> float:
         """Return half of the 95 % prediction interval of the next `number` values' sum.
 
-        The observed and the next values' means both vary (Hahn & Meeker, Statistical Intervals, section 4.8).
+        Source: Hahn & Meeker, Statistical Intervals, section 4.8.
         """
         spread = math.sqrt(number * (number + self.observed))
         return spread * self.error * t_quantile(0.975, max(self.count - 1, 1))
@@ -64,9 +60,8 @@ class ScriptPace:
 
     Attributes:
         step: seconds of a usual step.
-        rare: work that some steps hold.
         end: additional seconds of an epoch's end; None if none was observed.
-        epoch_steps: steps of an epoch; None if the loader has no length.
+        epoch_steps: None if the loader has no length.
         other_times: share by which the machine can be faster or slower at another time.
         begun: steps that were observed.
     """
@@ -79,7 +74,7 @@ class ScriptPace:
     begun: int
 
     def mean(self) -> tuple[float, float, float]:
-        """Return the seconds of a step over whole epochs, and its 95 % bounds."""
+        """Return the seconds of a step over whole epochs, and its bounds."""
         ends = STEADY_STATE_STEPS / self.epoch_steps if self.end and self.epoch_steps else 0.0
         seconds, low_s, high_s = self.bounds_s(STEADY_STATE_STEPS, ends, STEADY_STATE_STEPS, ends)
         return seconds / STEADY_STATE_STEPS, low_s / STEADY_STATE_STEPS, high_s / STEADY_STATE_STEPS
@@ -89,8 +84,8 @@ class ScriptPace:
     ) -> tuple[float, float, float]:
         """Return the seconds of `begun_s` and the next steps, with 95 % bounds.
 
-        The parts' intervals are combined by MOVER: squared distances from the means, above and below (Zou & Donner
-        2008, Statistics in Medicine 27).
+        The parts' intervals are combined by MOVER: squared distances from the means (Zou & Donner 2008,
+        Statistics in Medicine 27).
 
         Args:
             steps, ends: next steps, and ends of epochs in them.
@@ -121,7 +116,7 @@ def pace_of(
     """Return the pace after the first `warm_steps`; None with too few steps.
 
     A `compiled` script can compile again when it does something for the first time. `other_times` is a lower
-    bound: the share is larger if the observed speed varied more.
+    bound.
     """
     first = max(warm_steps, 1)
     all_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1)}
@@ -161,7 +156,6 @@ def _epoch_ends(steps_s: Mapping[int, float], epochs_at: Sequence[int]) -> list[
 
 
 def _end(excess: Sequence[float], uncertainty: float) -> MeanSeconds:
-    """Return the seconds of an epoch's end; the first can include compilation."""
     if len(excess) == 1:
         return MeanSeconds(excess[0], uncertainty * abs(excess[0]) / NORMAL, MANY, 1)
     later = excess[1:]
@@ -196,9 +190,9 @@ def stretch_variance(steps_s: Sequence[float], size: int) -> float:
 def speed_variation(steps_s: Sequence[float]) -> float:
     """Return the share (95 %) by which the machine can differ at another time.
 
-    If the machine's speed varies, stretches differ by more than their steps explain, and longer ones by hardly
-    less than shorter ones. Another time is one more stretch. The variance between them is that of one-way analysis
-    with random effects (Searle, Casella & McCulloch, Variance Components, section 3.6).
+    If the machine's speed varies, stretches differ by more than their steps explain. The variance between
+    them is that of one-way analysis with random effects (Searle, Casella & McCulloch, Variance Components,
+    section 3.6).
     """
     size = len(steps_s) // STRETCHES
     if size < 2 * FEWEST:
@@ -223,8 +217,7 @@ def job_time(
 ) -> JobTime:
     """Predict a job of `steps` steps; `unseen` names work never seen.
 
-    The observed time goes in unchanged, so work that is done once, such as compilation, counts once. The interval
-    is that of the same job at another time.
+    The observed time goes in unchanged, so work that is done once, such as compilation, counts once.
     """
     begun = min(pace.begun, len(ends_s), steps)
     warm = min(max(warm_steps, 1), begun)

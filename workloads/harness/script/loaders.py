@@ -1,4 +1,4 @@
-"""Notes on a script's data loaders, and the one of them that gives the batches of its training."""
+"""Notes on a script's data loaders; which of them feeds its training."""
 
 from __future__ import annotations
 
@@ -43,12 +43,10 @@ class LoaderUse:
 
     @property
     def batches_of_step(self) -> float | None:
-        """Batches in a usual step; None before a step has used the loader."""
         return statistics.median(self.rates) if self.rates else self.first_rate
 
     @property
     def steps_of_epoch(self) -> int | None:
-        """Steps of an epoch, the last whole one or by the loader's length; None if neither is known."""
         if self.epoch_steps is not None or self.batches is None or not self.batches_of_step:
             return self.epoch_steps
         return max(round(self.batches / self.batches_of_step), 1)
@@ -68,9 +66,10 @@ class LoaderPass:
         settled: generation in which its batches are looked at no more; -1 before.
         begun: batches used and steps done when it was first noted in this count.
         epoch_begun: steps done at the beginning of its epoch.
-        latest: batches used and steps done at its first batch after the latest step; None before a step used it.
-        ended: its use at its end, the steps done then, and the steps of the epoch before if the end was that of an
-            epoch. An error in place of a batch looks like an end until the next batch comes.
+        latest: batches used and steps done at its first batch after the latest step; None before a step used
+            it.
+        ended: its use at its end, the steps done then, and the steps of the epoch before if the end was that
+            of an epoch. An error in place of a batch looks like an end until the next batch comes.
     """
 
     data: int = 0
@@ -87,7 +86,7 @@ class LoaderPass:
 
 
 class Loaders:
-    """Notes on all loaders of a script; `steps` is the number of steps that are done.
+    """Notes on all loaders of a script.
 
     Attributes:
         generation: how often steps were counted anew.
@@ -99,11 +98,9 @@ class Loaders:
 
     @property
     def uses(self) -> Sequence[LoaderUse]:
-        """The loaders in the order of their first batches."""
         return [*self._uses.values()]
 
     def count_anew(self) -> None:
-        """Begin to count steps anew, and forget the steps that used a loader."""
         self.generation += 1
         for use in self._uses.values():
             use.first_rate, use.epoch_steps, use.first_step, use.last_step = None, None, 0, 0
@@ -111,7 +108,7 @@ class Loaders:
             use.epochs_at.clear()
 
     def knows(self, loader_pass: LoaderPass) -> bool:
-        """True if a pass is noted since steps are counted, so that its length is not asked for again."""
+        """True if a pass is noted since steps are counted, so its length is not asked for again."""
         return loader_pass.use is not None and loader_pass.generation == self.generation
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
@@ -139,7 +136,7 @@ class Loaders:
             loader_pass.latest = before, steps
 
     def ended(self, loader_pass: LoaderPass, steps: int) -> None:
-        """Note the end of a pass, also by `break`; it ends an epoch if steps used it, and more than a first batch."""
+        """Note the end of a pass, also by `break`; it ends an epoch if steps used more than a first batch."""
         use, loader_pass.use, loader_pass.settled = loader_pass.use, None, -1
         if use is None:
             return
@@ -156,7 +153,7 @@ class Loaders:
             use.first_rate = use.first_rate or (loader_pass.batches - used) / max(steps - done, 1)
 
     def _go_on(self, loader_pass: LoaderPass) -> None:
-        """Take the end of a pass back: the script has caught an error, and the pass goes on."""
+        """Take the end of a pass back: the script has caught an error."""
         assert loader_pass.ended is not None
         (use, steps, is_epoch, epoch_steps), loader_pass.ended = loader_pass.ended, None
         loader_pass.use = use
@@ -165,7 +162,6 @@ class Loaders:
             use.epoch_steps = epoch_steps
 
     def _begin(self, loader_pass: LoaderPass, batches: int | None, steps: int) -> LoaderUse:
-        """Note the first batch of a pass, or its first one since steps are counted anew."""
         before = loader_pass.batches - 1
         key = (loader_pass.data, batches)
         if key not in self._uses and len(self._uses) >= MOST_LOADERS:
@@ -177,10 +173,10 @@ class Loaders:
 
 
 def training_loaders(uses: Iterable[LoaderUse]) -> list[LoaderUse]:
-    """Return the loaders that feed the training: the only one, or all candidates if there are several.
+    """Return the loaders that feed the training: the only one, or all candidates.
 
-    A loader feeds it if it gives about a batch or more in each step. Loaders that followed each other, as when each
-    epoch makes a new data set, are one loader with all of their epochs.
+    A loader feeds it if it gives about a batch or more in each step. Loaders that followed each other, as
+    when each epoch makes a new data set, are one loader with all of their epochs.
     """
     fed = [use for use in uses if use.batches_of_step and use.batches_of_step >= FULL]
     if not fed:
@@ -203,10 +199,7 @@ def training_loaders(uses: Iterable[LoaderUse]) -> list[LoaderUse]:
 
 
 def first_tensor(thing: Any) -> Any:
-    """Return the first tensor with dimensions in a batch or in arguments; None if there is none.
-
-    An object of the script that raises when it is looked at, such as a proxy of `torch.fx`, counts as none.
-    """
+    """Return the first tensor with dimensions; None if there is none, or an object raises when looked at."""
     try:
         return _first_tensor(thing, 3)
     except Exception:
@@ -230,5 +223,4 @@ def _first_tensor(thing: Any, depth: int) -> Any:
 
 
 def is_token_ids(tensor: Any) -> bool:
-    """True if a tensor is whole numbers in two dimensions, as batches of token ids are."""
     return len(tensor.shape) == 2 and str(tensor.dtype) in _INTEGERS

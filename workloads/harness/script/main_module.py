@@ -52,7 +52,6 @@ def run_as_main(words: Sequence[str]) -> None:
 
 
 def first_folder(words: Sequence[str]) -> str:
-    """Return the folder in which Python looks first for a command's imports."""
     return os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))
 
 
@@ -65,7 +64,6 @@ def end_as(code: int | None, error: BaseException | None) -> NoReturn:
 
 
 def keep_own_frames(error: BaseException) -> None:
-    """Keep only the script's frames in an error's tracebacks."""
     left, seen = [error], set[int]()
     while left:
         error = left.pop()
@@ -101,8 +99,7 @@ def print_error(error: BaseException) -> None:
 def make_room(folder: str) -> None:
     """Hide our modules, and those that the script's folder replaces.
 
-    Our own references stay valid. Modules that Python loads before a script stay, and `workloads.mark` can be
-    imported unless the script has a module of that name.
+    Our own references stay valid, and `workloads.mark` can be imported unless the script has such a module.
     """
     theirs = {name.removesuffix(".py") for name in os.listdir(folder)} - KEPT
     for name, module in list(sys.modules.items()):
@@ -126,8 +123,7 @@ class _MarkFinder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return mark if spec.name == mark.__name__ else None
 
-    def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: the module is loaded already."""
+    def exec_module(self, module: ModuleType) -> None: ...
 
 
 def when_imported(name: str, then: Then) -> None:

@@ -272,7 +272,7 @@ def _job(
 ) -> JobTime | None:
     """Return the job's time, measured or, with a known length, predicted.
 
-    A whole run's time is a fact, also if its step `is_refused`; then it has no number of steps.
+    A whole run's time is a fact, also if its step `is_refused`.
     """
     observed, steps = measurement.observed, script.steps
     has_finished = ending.ended == "finished" and not ending.code
@@ -325,13 +325,12 @@ def limit_s(timeout_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Limits of a script's seconds, in all, and of backward calls without a step."""
+    """Limits of a script's seconds, in all and of backward calls without a step."""
 
     timeout_s: float
     backwards_s: float = BACKWARDS_S
 
     def watch(self, measurement: Measurement) -> None:
-        """Watch a measurement from a separate thread."""
         threading.Thread(target=self._run, args=(measurement,), name="watchdog", daemon=True).start()
 
     def _run(self, measurement: Measurement) -> None:

@@ -21,11 +21,7 @@ Text = Callable[[str], str]
 
 
 def value_of(metric: Metric, outputs: Sequence[str], file_text: Text) -> MetricValue:
-    """Return a metric's value in a file, output or errors.
-
-    Raises:
-        WorkloadsError: it is missing, there several times, or not a number.
-    """
+    """Return a metric's value, or raise WorkloadsError if it is missing, ambiguous or not a number."""
     where = metric.file or "the output"
     texts = [file_text(metric.file)] if metric.file else [text for text in outputs if text.strip()]
     values: list[object] = []
@@ -58,11 +54,7 @@ def _values(metric: Metric, text: str) -> Iterator[object]:
 
 
 def parsed_json(text: str) -> Any:
-    """Parse a text as JSON, or its last line that is an object or list.
-
-    Raises:
-        ValueError: there is no such line.
-    """
+    """Parse a text, or its last line that is an object or list, or raise ValueError."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

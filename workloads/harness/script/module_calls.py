@@ -1,8 +1,8 @@
-"""Watches on the calls of all modules of a script, of which nothing lies in a module and Dynamo sees nothing.
+"""Watches on the calls of all modules of a script: none lies in a module, and Dynamo sees none.
 
-`Module._call_impl` looks at four dictionaries of torch in each call: the hooks of all modules. Others stand in their
-places here. Torch asks these for their truth and their items. Dynamo, which traces the hooks that it finds, counts the
-items that a dictionary itself holds: none.
+`Module._call_impl` looks at four dictionaries of torch in each call: the hooks of all modules. Others stand
+in their places here. Torch asks these for their truth and their items. Dynamo counts the items that a
+dictionary itself holds: none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Called = Callable[[Any, Any], Any]
 class StandIn(OrderedDict[Any, Any]):
     """A dictionary in the place of an empty one of torch, by its name.
 
-    A hook that the script registers meanwhile lies in it, and it stays in its place then.
+    It stays there once the script registers a hook, which then lies in it.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,7 +43,6 @@ class StandIn(OrderedDict[Any, Any]):
 
     @property
     def present(self) -> Any:
-        """The dictionary that torch looks at; None before this one has been in its place."""
         return self._names.get(self._name)
 
     def put(self) -> bool:
@@ -56,7 +55,6 @@ class StandIn(OrderedDict[Any, Any]):
         return names[self._name] is self
 
     def take(self) -> None:
-        """Give the place back to torch's own dictionary."""
         if self.present is self and not len(self):
             self._names[self._name] = self._torchs
 
@@ -64,7 +62,7 @@ class StandIn(OrderedDict[Any, Any]):
 class HiddenHooks(StandIn):
     """Hooks of all modules by key, which Dynamo does not see unless the script has such hooks itself.
 
-    Torch asks for their truth and their items in each call, so both answers are C functions that lie in attributes.
+    Torch asks for their truth and their items in each call, so both answers are C functions in attributes.
     """
 
     __bool__: Any = property(attrgetter("_truth"))
@@ -76,7 +74,6 @@ class HiddenHooks(StandIn):
         vars(self)["items"] = self._hooks.items
 
     def __setitem__(self, key: Any, hook: Any) -> None:
-        """Take a hook that the script registers."""
         super().__setitem__(key, hook)
         vars(self)["items"] = self._all_items
 
@@ -84,13 +81,11 @@ class HiddenHooks(StandIn):
         return *self._hooks.items(), *super().items()
 
     def add(self, key: str, hook: Any) -> None:
-        """Set a hook."""
         self._hooks[key] = hook
         if self._names.get(self._name) is not self and not self.put():
             self.present[key] = hook
 
     def drop(self, key: str) -> None:
-        """Remove a hook, if it is there."""
         self._hooks.pop(key, None)
         present = self._names.get(self._name)
         if present is self and not self._hooks:
@@ -100,15 +95,14 @@ class HiddenHooks(StandIn):
             present.pop(key, None)
 
     def has(self, key: str) -> bool:
-        """Return whether there is a hook of this key."""
         return key in self._hooks
 
 
 class _AskedFor(StandIn):
     """A watch on calls in place of the empty dictionary of backward hooks, which torch asks for its truth.
 
-    The frame that asks has the module and its arguments, and the call goes on through the same lines of torch as
-    without us. Each call of a module within another one takes about 1 µs longer.
+    The frame that asks has the module and its arguments, and the call goes on through the same lines of torch
+    as without us. Each call of an inner module takes about 1 µs longer.
     """
 
     def __init__(self, called: Called) -> None:
@@ -119,18 +113,16 @@ class _AskedFor(StandIn):
         self._codes: tuple[Any, ...] = ()  # of `Module._call_impl`, and of the functions within it
 
     def watch(self) -> None:
-        """Watch from the next call on, unless the script has such hooks itself."""
         code = _call_code()
         self._codes = code, *(part for part in code.co_consts if isinstance(part, CodeType))
         self.watches = self.put()
 
     def stop(self) -> None:
-        """Watch no calls."""
         self.watches = False
         self.take()
 
     def __bool__(self) -> bool:
-        """Return whether there are hooks, as torch asks, and note the call in which it asks."""
+        """Return whether there are hooks, and note the call in which torch asks."""
         frame = sys._getframe(1)
         if self.watches and frame.f_code in self._codes and self._is_seen(frame):
             there = frame.f_locals
@@ -143,7 +135,7 @@ class _AskedFor(StandIn):
         return self._sees_inner == get_ident() or self._is_outermost(frame)
 
     def _asks_again(self, frame: FrameType, module: Any) -> bool:
-        """Return whether torch asks for the second time in a call, as it does if only all modules have hooks."""
+        """Return whether torch asks for the second time in a call, as if only all modules have hooks."""
         others = _torchs_module()._global_backward_pre_hooks, *(getattr(module, name) for name in OWN_HOOKS)
         return frame.f_code is not self._codes[0] and not any(others)
 
@@ -175,16 +167,16 @@ class _AskedOnError(StandIn):
 class OutermostCalls:
     """A watch on the outermost calls of modules in each thread.
 
-    If the first calls all come from one thread, later ones are seen by a hook of all modules. Such a hook takes 2 µs of
-    each call, and a model has hundreds of modules, so it takes itself away while an outermost call runs. It comes back
-    when that call ends: `Module._call_impl` keeps the last hook that it has called in a variable, which goes with the
-    call. If the call raises, the script can keep the error, and with it the variable; then the hook comes back before.
-    When other threads call, or begin, the first calls are counted anew.
+    If the first calls all come from one thread, later ones are seen by a hook of all modules. It takes 2 µs
+    of each call, so it takes itself away while an outermost call runs, and comes back when that call ends:
+    `Module._call_impl` keeps the last hook that it has called in a variable, which goes with the call. If the
+    call raises, the script can keep the error, and with it the variable; then the hook comes back before.
+    When other threads call, the first calls are counted anew.
 
     Args:
-        called: called with a module and its arguments when a call begins; it returns True if the calls within are not
-            to be seen. After the first calls it gets no keyword arguments.
-        called_again: called like it, without a guard, after the first calls; it returns False if `called` has to be.
+        called: called with a module and its arguments when a call begins; returns True if the calls within
+            are not to be seen. After the first calls it gets no keyword arguments.
+        called_again: the same without a guard, after the first calls; it returns False if `called` has to be.
         hooks: in place of torch's forward pre-hooks.
     """
 
@@ -200,7 +192,6 @@ class OutermostCalls:
         self.module: Any = None  # a weak reference to the module whose outermost call the hook has seen last
 
     def watch(self) -> None:
-        """Watch from the next call on."""
         self._watches, self._count, self._has_failed, self.module = True, 0, False, None
         self._callers.clear()
         self._first.watch()
@@ -210,7 +201,6 @@ class OutermostCalls:
             self.threads = _thread._count()
 
     def stop(self) -> None:
-        """Watch no calls."""
         self._watches = False
         self._first.stop()
         self._end_visits()
@@ -221,7 +211,7 @@ class OutermostCalls:
             self.hooks.add(VISIT, _Visit(self))
 
     def begins(self, module: Any, args: Any) -> None:
-        """Note the beginning of a call, and take the hook away if the calls within are not to be seen."""
+        """Note a call, and take the hook away if the calls within are not to be seen."""
         if self._visited(module, args) and self.visits:
             if self.module is None or self.module() is not module:
                 self.module = weakref.ref(module)
@@ -244,7 +234,6 @@ class OutermostCalls:
         return len(self._callers) == 1 and time.thread_time() - self._begun_s >= FIRST_S
 
     def _end_trial(self) -> None:
-        """Use the hook from now on, if it has come back and one thread calls; else stay with the first watch."""
         if len(self._callers) == 1 and self.hooks.has(VISIT):
             self._first.stop()
             self._is_noted, self.threads, self.module = True, _thread._count(), None
@@ -327,7 +316,6 @@ class CallsWithResults:
         self._watches = False
 
     def watch(self) -> None:
-        """Watch from the next call on."""
         module, self._watches = _torchs_module(), True
         for kind in (module._global_forward_hooks_with_kwargs, module._global_forward_hooks_always_called):
             kind[RESULT] = True
@@ -335,7 +323,6 @@ class CallsWithResults:
         self._after.add(RESULT, self._ends)
 
     def stop(self) -> None:
-        """Watch no calls."""
         if not self._watches:
             return
         module, self._watches = _torchs_module(), False

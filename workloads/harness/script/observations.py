@@ -35,21 +35,21 @@ class Observations:
         losses: detached tensors of the first backward call of each of the first steps.
         losses_at: for each of them, the steps of optimizers before it.
         loss_due: the next backward call is the first of its step.
-        optimizer_steps: so far.
         counts_backwards: the next backward call can end a step.
-        backwards: backward calls so far; `first_backward_s` is the time of the first.
+        backwards: so far; `first_backward_s` is the time of the first.
         loader_s: seconds that the script's main process waited for its loaders, while this was watched.
         phase_left: steps until the watches rest or wake (`Measurement.optimizer_stepped`).
         unseen_backwards: backward calls of each step, while their watch rests; else 0.
-        rest_share: share of the time that the script waits for loaders, while the watch on this rests; else None.
+        rest_share: share of the time that the script waits for loaders, while the watch on this rests; else
+            None.
         has_new_pass: a pass over a loader began since this was last set to False.
         loading: the thread that waits for a batch of a loader; else 0.
         awaited: the pass over a loader whose batch was asked for last.
-        loaders: notes on the loaders.
         calls: of models in the present step; None if they are not looked at.
         has_missed: calls of the present step that came before the look at them.
         amounts: of the steps that were looked at, and how often.
-        calls_left: further calls of the model that are steps and need no other look, in a script that trains nothing.
+        calls_left: further calls of the model that are steps and need no other look, in a script that trains
+            nothing.
         inputs_again: inputs like the last one of `input_came`, which are not in `amounts` yet.
         forwards: outermost calls of the model that have begun.
         compiled: the script has called `torch.compile`.
@@ -87,7 +87,7 @@ class Observations:
 
     @property
     def position(self) -> str:
-        """The script's position in words, such as `in step 3`."""
+        """Such as `in step 3`."""
         return f"in step {len(self.ends_s) + 1}" if self.ends_s else "before its first step"
 
     def now_s(self) -> float:
@@ -95,16 +95,14 @@ class Observations:
         return time.perf_counter() - self.paused_s if self.stands_s is None else self.stands_s
 
     def pause(self) -> None:
-        """Stop the script's clock."""
         self.stands_s = self.now_s()
 
     def go_on(self) -> None:
-        """Let the script's clock go on."""
         assert self.stands_s is not None
         self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
 
     def rest(self, waited_share: float, backwards: int, steps: int) -> None:
-        """Take it that the next steps are like those before, of which these were watched."""
+        """Take it that the next steps are like those watched before."""
         self.rest_share, self.unseen_backwards, self.phase_left = waited_share, backwards, steps
         self._rest_from_s = self.now_s()
 
@@ -118,7 +116,6 @@ class Observations:
         return steps
 
     def end_rest(self) -> None:
-        """Count the waiting for loaders by the watch on it again."""
         self.loader_s, self.rest_share = self.waited_s(), None
 
     def waited_s(self) -> float:
@@ -128,7 +125,6 @@ class Observations:
         return self.loader_s + self.rest_share * (self.now_s() - self._rest_from_s)
 
     def stepped(self) -> None:
-        """Note the end of a step."""
         if self.loading == get_ident():
             self.loading_failed()
         self.ends_s.append(time.perf_counter() - self.paused_s)
@@ -145,7 +141,8 @@ class Observations:
     def backward(self, losses: Sequence[Any], plain: Any) -> None:
         """Note a backward call before it begins.
 
-        `plain` is its only loss before any scaling; None if there are several, or if it is more than a number.
+        `plain` is its only loss before any scaling; None if there are several, or if it is more than a
+        number.
         """
         if self.first_backward_s is None:
             self.first_backward_s = self.now_s()
@@ -158,7 +155,7 @@ class Observations:
         self.backwards += 1
 
     def input_came(self, tensor: Any) -> bool:
-        """Note the input of a call of the model, in a script that trains nothing; return whether it is counted."""
+        """Note a model's input, in a script that trains nothing; return whether it is counted."""
         self._count_inputs()
         self._input = amounts_of_input(tensor)
         if self._input not in self.amounts and len(self.amounts) >= MOST_AMOUNTS:
@@ -168,13 +165,12 @@ class Observations:
         return True
 
     def _count_inputs(self) -> None:
-        """Count the further inputs like the last one: to count each would cost more than all else of a short path."""
+        """Count the further inputs like the last one: to count each would cost most of a short path."""
         if self._input is not None:
             self.amounts[self._input] += self.inputs_again
         self.inputs_again = 0
 
     def look(self) -> None:
-        """Look at the calls of models in the next whole steps."""
         self.amounts.clear()
         self._input, self.inputs_again = None, 0
         self.calls, self.has_missed = ModelCalls(), True
@@ -197,7 +193,6 @@ class Observations:
         self.loaders.count_anew()
 
     def forget_steps(self) -> None:
-        """Begin to count steps anew."""
         del self.ends_s[:], self.backwards_at[:]
         self.loaders.count_anew()
 
@@ -208,11 +203,9 @@ class Observations:
             self.loader_ended(self.awaited)
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None) -> None:
-        """Note a loader's batch, of `batches` in a pass."""
         self.loaders.batch_came(loader_pass, batch, batches, len(self.ends_s))
 
     def loader_ended(self, loader_pass: LoaderPass) -> None:
-        """Note the end of a pass over a loader, also by `break`."""
         self.loaders.ended(loader_pass, len(self.ends_s))
 
     @property
@@ -223,13 +216,11 @@ class Observations:
 
     @property
     def epochs_at(self) -> Sequence[int]:
-        """Steps done at each end of an epoch of the training's loader."""
         loader = self.training_loader
         return loader.epochs_at if loader else ()
 
     @property
     def epoch_steps(self) -> int | None:
-        """Steps of an epoch; None if no loader has a length."""
         loader = self.training_loader
         return loader.steps_of_epoch if loader else None
 

@@ -58,9 +58,9 @@ def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Tim
 def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing:
     """Return a step's times by one clock, with the bounds of the stored mean.
 
-    That mean is of the steady step: samples with rare work, such as an evaluation, count as usual ones; the job's
-    time adds that work. If more samples hold such work than rare work does, as with a loader that stalls every few
-    batches, it belongs to the step, and the mean, its bounds and its precision are those of all samples.
+    Samples with rare work, such as an evaluation, count as usual ones; the job's time adds that work. If more
+    samples hold such work than rare work does, as with a loader that stalls every few batches, it belongs to
+    the step.
     """
     sampled, warm = times.sampled, times.warm
     assert sampled is not None and warm is not None
@@ -94,9 +94,8 @@ def _needed_s(bounds: MeanBounds, spent_s: float, rules: Rules) -> float:
 
 
 def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
-    """Return the blocks in seconds per step that the stop rule saw, and the rare samples.
-
-    On a GPU these are by the device's clock, so the rule's bounds are only of that clock.
+    """Return the blocks in seconds per step that the stop rule saw, on a GPU by its clock, and the rare
+    samples.
     """
     assert times.sampled is not None
     count = len(times.sampled.samples_s)
@@ -124,10 +123,7 @@ def findings_of(
     follows: bool,
     refusal: str = "",
 ) -> list[Finding]:
-    """Return the findings about a script's end, the gravest first.
-
-    `refusal` is the reason for which its step is unknown.
-    """
+    """Return the findings about a script's end, the gravest first; `refusal`: why its step is unknown."""
     steps = len(observed.ends_s)
     if ending.error is not None:
         return [_of_error(ending.error, case, observed.position)]
@@ -181,7 +177,6 @@ def _nothing(observed: Observations, steps: int) -> str:
 
 
 def misplaced(device: str, observed: Observations) -> list[Finding]:
-    """Return a finding if a script used another device than the measured one."""
     if not observed.ends_s or uses_gpu() == (device == "cuda"):
         return []
     used = "on a GPU" if device == "cpu" else "on the CPU"
@@ -201,9 +196,9 @@ def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]
 def shares_of(profiler: Any, loader_share: float | None) -> dict[str, float]:
     """Return the parts of a profiled step, which add up to 1.
 
-    Each moment counts once. On a GPU it is computation, else communication, else copying; an idle GPU waits for
-    the loader (as long as the script did), else for launches. On a CPU it is loading, else an operator, else
-    communication, else other work, such as Python.
+    Each moment counts once. On a GPU it is computation, else communication, else copying; an idle GPU waits
+    for the loader (as long as the script did), else for launches. On a CPU it is loading, else an operator,
+    else communication, else other work, such as Python.
     """
     events = list(profiler.events() or ())
     if not events:

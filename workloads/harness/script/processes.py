@@ -28,11 +28,7 @@ class HasPeak(Protocol):
 def start_program(
     words: Sequence[str], environ: Mapping[str, str], folder: str, errors: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """Start a program as a session leader, its output in a pipe.
-
-    Raises:
-        WorkloadsError: the machine cannot start it.
-    """
+    """Start a program as a session leader, its output in a pipe, or raise WorkloadsError."""
     try:
         return subprocess.Popen(
             words,
@@ -101,6 +97,5 @@ def watched(pids: Sequence[int], peak: HasPeak) -> Iterator[None]:
 
 
 def last_lines(text: str) -> list[str]:
-    """Return the last lines of an output, shortened and printable."""
     tail = text[-LAST_LINES * LONGEST_LINE :].splitlines()
     return [line for line in (printable(line)[:LONGEST_LINE].rstrip() for line in tail[-LAST_LINES:]) if line]

@@ -55,16 +55,11 @@ class Call:
 
     @property
     def last_lines(self) -> list[str]:
-        """Return the last lines of its errors, else of its output."""
         return last_lines(self.errors) or last_lines(self.output)
 
 
 def measure_program(repeat: Repeat, phases: Phases, out: Out) -> int:
-    """Call a repeat's command, pass its record to `out`, and return the exit code.
-
-    Raises:
-        WorkloadsError: the command has a mistake.
-    """
+    """Call a repeat's command, pass its record to `out`, and return the exit code, or raise WorkloadsError."""
     script = repeat.script
     assert script is not None and script.program is not None
     started_at, program = now_text(), script.program
@@ -123,7 +118,7 @@ def _call(
     findings: list[Finding],
     server: LiveServer | None,
 ) -> Call:
-    """Call a command until `ends_s`; a command whose server ends gets a few seconds to end, too."""
+    """Call a command until `ends_s`; if its server ends, it gets a few seconds to end, too."""
     call, kills = Call(), oom_kills()
     if words[0] == "-m":  # our own module: this interpreter runs it, and finds it outside of the folder
         paths = [str(ROOT), environ.get("PYTHONPATH", "")]

@@ -1,7 +1,7 @@
 """Work between many steps, such as evaluations, checkpoints and stalls of a loader.
 
-It shows as steps that are much longer than usual. Regular work has known next times; other work comes by chance at
-the observed rate. Work that was seen once can be done once, or again and again.
+It shows as steps that are much longer than usual. Regular work has known next times; other work comes by
+chance at the observed rate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RareWork:
         last: place of the last step that held it.
         every: steps from one time to the next, a lower bound if seen once; None if it comes by chance.
         seen: steps in which it was looked for.
-        is_single: it was seen once.
+        is_single: it was seen once, so it can be done once, or again and again.
     """
 
     excess_s: tuple[float, ...]
@@ -70,9 +70,8 @@ class RareWork:
         return times * mean_s, low_s, times * mean_s + half
 
     def _chance_error(self) -> float:
-        """Return the relative error of the sum of a Poisson process's work.
-
-        Few times do not show how their sizes differ: they are taken as exponential.
+        """Return the relative error of the sum of a Poisson process's work; few sizes are taken as
+        exponential.
         """
         count, total = len(self.excess_s), math.fsum(self.excess_s)
         square = math.fsum(seconds**2 for seconds in self.excess_s) / total**2
@@ -102,7 +101,6 @@ def rare_work(steps_s: Mapping[int, float], rare: Sequence[int], usual_s: float)
     Args:
         steps_s: seconds of a step by its place, from 0 at the script's first step.
         rare: places of the rare ones.
-        usual_s: seconds of a usual step.
     """
     excess = {place: steps_s[place] - usual_s for place in rare}
     first, last = min(steps_s), max(steps_s)
@@ -125,8 +123,8 @@ def rare_work(steps_s: Mapping[int, float], rare: Sequence[int], usual_s: float)
 def _single(place: int, seconds: float, last: int) -> RareWork:
     """Return work that was seen once.
 
-    Planned work comes no more often than it was seen: its first place is its period, if it could not have come
-    again since. Other work comes by chance.
+    Planned work comes no more often than it was seen: its first place is its period, if it could not have
+    come again since.
     """
     every = max(place, last + 1 - place) if _is_round(place) else None
     return RareWork((seconds,), place, every, last + 1, is_single=True)

@@ -1,8 +1,7 @@
 """A script's measurement as a generator, which yields a block's steps and is sent its times.
 
-`sample_steps` is the whole course: size the blocks, warm up, sample, wait for due work, profile. `Measurement`
-sends it each `TimedBlock` and raises `EnoughError` when it returns; the results are in the `StepTimes` that it
-fills. The stop rules are `engine.sampling.stop`'s, to which `_fed` passes samples. To add a stage, write a
+`sample_steps` is the whole course: size the blocks, warm up, sample, wait for due work, profile.
+`Measurement` sends it each `TimedBlock` and raises `EnoughError` when it returns. To add a stage, write a
 generator and `yield from` it in `sample_steps`; to wait for other work, change `waits_until`.
 """
 
@@ -54,9 +53,7 @@ class StepTimes:
         warm_steps: steps before the samples.
         plain_steps: steps before the profiler, which makes steps longer.
         block, count: steps of a block, and blocks of a sample.
-        blocks: the blocks of the samples.
-        means_s: seconds per step of each sample from the warm-up on, without rare work, which the job's time adds.
-        profile: torch's profiler of the last steps.
+        means_s: seconds per step of each sample from the warm-up on, without rare work.
     """
 
     warm: WarmUp | None = None
@@ -190,8 +187,8 @@ def waits_until(
 ) -> float:
     """Return the seconds of steps until which to measure; at most `spent_s` once complete.
 
-    It waits for ends of epochs and work between steps that are due before `plan.cap_s`. A prediction needs a third
-    of that time, because a machine's speed varies, and two thirds if no such work was seen yet.
+    It waits for ends of epochs and work between steps that are due before `plan.cap_s`. A prediction needs a
+    third of that time, because a machine's speed varies, and two thirds if no such work was seen yet.
     """
     done, warm = len(observed.ends_s), times.warm_steps or 1
     epochs_at, epoch_steps = observed.epochs_at, observed.epoch_steps

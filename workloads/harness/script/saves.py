@@ -11,7 +11,6 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def main_saves_in_a_loop() -> bool:
-    """Return whether the script's main file calls `torch.save` in a loop."""
     try:
         with open(sys.modules["__main__"].__file__ or "", "rb") as file:
             return saves_in_a_loop(file.read())

@@ -57,21 +57,17 @@ class LiveServer:
     ready_s: float | None = None
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable once its process has ended."""
         return self.handle
 
     @property
     def has_ended(self) -> bool:
-        """True if its process has ended by itself."""
         return self.process.poll() is not None
 
     @property
     def lines(self) -> list[str]:
-        """The last lines of its output."""
         return last_lines(bytes(self.output.kept).decode(errors="replace"))
 
     def run(self) -> ServingRun:
-        """Return the run for its record, before the server is stopped."""
         code = self.process.poll()
         return ServingRun(self.serving.command, self.ready_s, code, tuple(self.lines))
 
@@ -84,7 +80,6 @@ class LiveServer:
 
 
 def free_port() -> int:
-    """Return a port of this machine that no process listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -119,11 +114,7 @@ def served(
 
 @contextmanager
 def _running(serving: Serving, environ: Mapping[str, str], folder: str) -> Iterator[LiveServer]:
-    """Start a server, and end its group afterwards, also if this process is killed.
-
-    Raises:
-        WorkloadsError: the machine cannot start it, or another server is in its place.
-    """
+    """Start a server, and end its group afterwards, also if this process is killed, or raise WorkloadsError."""
     if not reply(serving.ready, ANSWER_S):
         raise WorkloadsError(
             f"{serving.ready} answers before the server is started: write {{port}} for a port that is free"
@@ -165,7 +156,6 @@ def _close(stream: IO[bytes] | None) -> None:
 
 
 def _wait(server: LiveServer, case: Case, ends_s: float) -> list[Finding]:
-    """Wait until a server is ready, or return the finding if it is not by `ends_s`."""
     serving = server.serving
     last_s = min(ends_s, server.started_s + serving.ready_timeout_s)
     answer = ""

@@ -19,8 +19,7 @@ class StepModel:
     """A step of a script.
 
     Attributes:
-        step_of: the declaration that gives the same steps: `AdamW`, `Adam:2`, `backward`, `forward`, `loader`,
-            `mark`; empty without a step.
+        step_of: the declaration that gives the same steps, as in `Script`; empty without a step.
         optimizer_steps: steps of each optimizer in a step, by its label, if there are several.
         backwards: mean of the backward calls in a step; None without any.
         refusal: why a step is unknown, with the option that states it; empty if it is known.
@@ -55,7 +54,6 @@ class StepEvidence:
 
 
 def step_model(seen: StepEvidence) -> StepModel:
-    """Return the model of a step by all evidence."""
     seen.turns.look()
     ends = seen.backwards_at
     backwards = None

@@ -21,15 +21,14 @@ class TimedBlock:
 
     @property
     def step_s(self) -> float:
-        """Seconds per step by the device's clock, or the host's on a CPU."""
+        """By the device's clock, or the host's on a CPU."""
         return self.wall_s if self.device_s is None else self.device_s
 
 
 class BlockTimer:
     """A timer of blocks of steps.
 
-    On a GPU a block is read once the next one has ended and its own end is past, or nearly. The host stays ahead,
-    so the device never idles because of the timer.
+    On a GPU a block is read once the next one has ended, so that the device never idles because of the timer.
     """
 
     def __init__(self, observed: Observations) -> None:
@@ -39,12 +38,11 @@ class BlockTimer:
         self._read_later: deque[tuple[float, int, Any, Any]] = deque()
 
     def begin(self) -> None:
-        """Begin a block."""
         self._begun_s = self._observed.now_s()
         self._first = _event()
 
     def end(self, steps: int) -> TimedBlock:
-        """End a block of `steps` steps; return it, or on a GPU the one before it."""
+        """End a block; return it, or on a GPU the one before it."""
         last = _event() if self._first is not None else None
         wall_s = self._observed.now_s() - self._begun_s
         if last is None:
@@ -59,7 +57,6 @@ class BlockTimer:
 
     @property
     def cost_s(self) -> float:
-        """Approximate seconds of timing a block."""
         return HOST_S if self._first is None else DEVICE_S
 
 
@@ -70,7 +67,6 @@ def uses_gpu() -> bool:
 
 
 def gpu_in_use() -> int:
-    """Return the CUDA index of the script's current GPU; 0 without one."""
     return int(sys.modules["torch"].cuda.current_device()) if uses_gpu() else 0
 
 

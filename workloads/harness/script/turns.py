@@ -1,7 +1,4 @@
-"""The order in which optimizers step, and the one whose step ends an iteration.
-
-An order is a sequence of numbers, one for each step of an optimizer: the number of that optimizer.
-"""
+"""The order in which optimizers step (their numbers), and the one whose step ends an iteration."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class Turn:
 
 
 def turns_of(order: Sequence[int]) -> list[Turn]:
-    """Return the iterations of each phase of an order, the present phase last; the order is not empty."""
+    """Return the iterations of each phase of an order that is not empty, the present phase last."""
     cuts = [0, *phase_begins(order), len(order)]
     return [turn_of(order[begin:end], begin) for begin, end in pairwise(cuts)]
 
@@ -57,8 +54,9 @@ def phase_begins(order: Sequence[int]) -> list[int]:
 def turn_of(order: Sequence[int], begins: int = 0) -> Turn:
     """Return the iterations of one phase.
 
-    Their order repeats itself exactly, or but for the number of steps that an optimizer takes in a row, as a critic
-    that steps until it is good enough. Without any order the optimizer that steps least often ends them.
+    Their order repeats itself exactly, or but for the number of steps that an optimizer takes in a row, as a
+    critic that steps until it is good enough. Without any order the optimizer that steps least often ends
+    them.
     """
     if len(set(order)) == 1:
         return Turn(order[0], begins=begins)
@@ -74,7 +72,7 @@ def turn_of(order: Sequence[int], begins: int = 0) -> Turn:
 
 
 def period(order: Sequence[int]) -> int:
-    """Return the shortest length after which an order repeats itself, at least once; 0 if there is none."""
+    """Return the shortest length after which an order repeats itself; 0 if there is none."""
     for length in range(1, len(order) // 2 + 1):
         if order[length] == order[0] and all(
             order[place] == order[place - length] for place in range(length, len(order))
@@ -84,10 +82,7 @@ def period(order: Sequence[int]) -> int:
 
 
 def _by_rows(order: Sequence[int], begins: int) -> Turn | None:
-    """Return iterations that end with an optimizer that always takes the same number of steps in a row.
-
-    It is the last such optimizer of those that have one row in an iteration; None if there is none.
-    """
+    """Return iterations that end with the last optimizer with one row of constant length; None without one."""
     rows = [(optimizer, len(list(steps))) for optimizer, steps in groupby(order)]
     optimizers = [optimizer for optimizer, _ in rows]
     length = period(optimizers)
@@ -99,7 +94,6 @@ def _by_rows(order: Sequence[int], begins: int) -> Turn | None:
 
 
 def iteration_ends(order: Sequence[int], turns: Sequence[Turn]) -> list[int]:
-    """Return the places of the steps that end an iteration."""
     begins, ends = [*(turn.begins for turn in turns), len(order)], list[int]()
     for turn, (begin, end) in zip(turns, pairwise(begins), strict=True):
         places = [place for place in range(begin, end) if order[place] == turn.ends_with]
@@ -114,8 +108,8 @@ class OptimizerTurns:
         order: the numbers of the optimizers that have stepped, up to `MOST_LOGGED`.
         turns: iterations of each phase so far, the present phase last.
         keys: keys of the optimizers, by number.
-        has_late: an optimizer first stepped after `MOST_LOGGED` steps of others. Each step of such an
-            optimizer counts as an iteration.
+        has_late: an optimizer first stepped after `MOST_LOGGED` steps of others. Each of its steps counts as
+            an iteration.
     """
 
     def __init__(self) -> None:
@@ -132,11 +126,10 @@ class OptimizerTurns:
 
     @property
     def is_full(self) -> bool:
-        """True if further steps are not noted in the order."""
         return len(self.order) >= MOST_LOGGED
 
     def stepped(self, optimizer: Key) -> tuple[bool, bool]:
-        """Note a step; return whether it ends an iteration, and whether earlier steps must be counted anew."""
+        """Return whether a step ends an iteration, and whether earlier steps must be counted anew."""
         number = self._numbers.get(optimizer, -1)
         if number < 0:
             number = self._numbers[optimizer] = len(self.keys)
@@ -160,7 +153,7 @@ class OptimizerTurns:
         return taken
 
     def look(self) -> bool:
-        """Look at the order; return whether iterations now end elsewhere."""
+        """Return whether iterations now end elsewhere."""
         if not self.order:
             return False
         self._next_look = int(LOOK_GROWTH * len(self.order)) + 1
@@ -175,7 +168,6 @@ class OptimizerTurns:
 
 
 def _same(turns: Sequence[Turn], others: Sequence[Turn]) -> bool:
-    """True if iterations of both end at the same steps."""
     return [replace(turn, is_settled=True) for turn in turns] == [
         replace(turn, is_settled=True) for turn in others
     ]

@@ -1,4 +1,4 @@
-"""Ways to see calls of torch's methods that leave nothing in the script's objects and no frame in its tracebacks."""
+"""Watches on calls of torch's methods that leave no trace in the script's objects and tracebacks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 class WatchedMethod:
     """A method that notes its owner when it is looked up on an instance, as each call does first.
 
-    The real method is called then. No other frame encloses it, so tracebacks and the lines of warnings are the same
-    without us. On the class, the look-up gives the real function.
+    No other frame encloses the real method, so tracebacks and the lines of warnings are the same without us.
     """
 
     def __init__(self, kind: type, name: str, note: Callable[[Any], None]) -> None:
@@ -22,7 +21,6 @@ class WatchedMethod:
         setattr(kind, name, self)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
-        """Return the real method, and note `owner` if there is one."""
         if owner is not None:
             self._note(owner)
         return self._real.__get__(owner, kind)
@@ -34,17 +32,13 @@ class WatchedMethod:
 
 
 class WatchedNumber:
-    """An attribute whose every new value is noted; it lies in the instance's dictionary, as without us.
-
-    `note` is called with the instance and the new value.
-    """
+    """An attribute of which `note` gets each new value with its instance, in whose dictionary it lies."""
 
     def __init__(self, kind: type, name: str, note: Callable[[Any, Any], None]) -> None:
         self._kind, self._name, self._note = kind, name, note
         setattr(kind, name, self)
 
     def __set__(self, owner: Any, value: Any) -> None:
-        """Set the value and note it."""
         owner.__dict__[self._name] = value
         self._note(owner, value)
 
@@ -57,8 +51,8 @@ class WatchedNumber:
 class WatchedReading:
     """An attribute whose readings by one function are noted; others, as by `hasattr`, are not.
 
-    On an instance it lies in the dictionary, as without us. `note` is called with the instance, or None if the class
-    was asked, and with the function's frame.
+    On an instance it lies in the dictionary, as without us. `note` is called with the instance, or None if
+    the class was asked, and with the function's frame.
     """
 
     def __init__(
@@ -74,7 +68,6 @@ class WatchedReading:
             setattr(self._kind, self._name, self)
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
-        """Return the value, and note a reading by the function."""
         frame = sys._getframe(1)
         if frame.f_code is self._reader:
             self._note(owner, frame)
@@ -88,7 +81,6 @@ class WatchedReading:
         raise AttributeError(f"{type(owner).__name__!r} object has no attribute {self._name!r}")
 
     def __set__(self, owner: Any, value: Any) -> None:
-        """Set the value on an instance."""
         owner.__dict__[self._name] = value
 
     def remove(self) -> None:
@@ -126,10 +118,8 @@ class CompiledCalls:
         self._watched = call
 
     def watch(self) -> None:
-        """Watch from the next call on."""
         self._kind.__call__ = self._watched
 
     def stop(self) -> None:
-        """Watch no calls."""
         if self._kind.__call__ is self._watched:
             self._kind.__call__ = self._real
