@@ -40,10 +40,7 @@ CLEARLY_FASTER = 0.95  # another layout is taken when it needs less than this sh
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A built workload, its layout, and the seconds per step of all layouts.
-
-    `counts` are torch's counts of an eager step, if the mode is another.
-    """
+    """A built workload, its layout, the seconds per step of all layouts, and an eager step's `counts`."""
 
     thing: Prepared | Job
     layout: str
@@ -53,10 +50,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The arguments of building a workload, without its layout.
-
-    `made` holds built steps by memory layout, at most one.
-    """
+    """The arguments of building a workload; `made` holds built steps by memory layout, at most one."""
 
     workload: Workload
     repeat: Repeat
@@ -167,7 +161,6 @@ def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Bui
 
 
 def fastest(trials_s: dict[str, float]) -> str:
-    """Return the first layout, unless another is clearly faster."""
     first, best = next(iter(trials_s)), min(trials_s, key=lambda layout: trials_s[layout])
     return best if trials_s[best] < CLEARLY_FASTER * trials_s[first] else first
 

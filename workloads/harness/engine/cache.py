@@ -23,11 +23,7 @@ Before = Callable[[int, Any], None]
 
 
 def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
-    """Describe the last-level cache for a step that touches at least `working_set_bytes`.
-
-    Raises:
-        UnsupportedError: `cold` is requested and the size of the cache is unknown.
-    """
+    """Describe the last-level cache for a step, or raise UnsupportedError if its size is unknown and `cold`."""
     if device.is_host:
         size, why = last_level_bytes()
     else:
@@ -43,20 +39,14 @@ def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
 
 
 def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = False) -> str:
-    """Return `cold`, `n/a` for data much larger than the cache, else `warm`.
-
-    With a cache of unknown size the state is warm, because nothing emptied it.
-    """
+    """Return `cold`, `n/a` for data much larger than the cache, else `warm`."""
     if cold:
         return "cold"
     return "n/a" if last_level_bytes and working_set_bytes >= TIMES * last_level_bytes else "warm"
 
 
 def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> tuple[int | None, str]:
-    """Return the bytes of our CPUs' last-level caches, or None and the reason.
-
-    A processor can have several, each for some of its cores; a parallel step uses their sum.
-    """
+    """Return the sum of our CPUs' last-level caches, or None and the reason."""
     sizes: dict[str, int] = {}
     folder = root / "sys/devices/system/cpu"
     for cpu in sorted(affinity() if cpus is None else cpus):
@@ -87,7 +77,6 @@ def flushed(before: Before, device: Device, size_bytes: int) -> Before:
 
 
 def single_steps(rules: Rules) -> Rules:
-    """Return rules with blocks of one step: only a block's first finds an empty cache."""
     return replace(rules, block_over_timer=0.0, block_min_s=0.0)
 
 

@@ -22,8 +22,8 @@ class Reading:
     Attributes:
         wall_s: host seconds from before the first step until the whole device was idle again.
         device_s: seconds between events on the current stream; None if the host is the device.
-        straggle_s: part of `wall_s` in which the device still worked after the timed stream had ended; 0 if too
-            short for the host to measure.
+        straggle_s: part of `wall_s` in which the device still worked after the timed stream had ended; 0 if
+            too short for the host to measure.
         result: the last step's return value.
     """
 
@@ -36,12 +36,10 @@ class Reading:
 class Clock(Protocol):
     """A clock for blocks of steps."""
 
-    def time(self, step: Step, count: int) -> Reading:
-        """Run `step` `count` times and wait for the device."""
-        ...
+    def time(self, step: Step, count: int) -> Reading: ...
 
     def now(self) -> float:
-        """Return seconds since a fixed moment, for limits in time."""
+        """Return seconds since a fixed moment."""
         ...
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
@@ -53,11 +51,9 @@ class HostClock:
     """A clock for a CPU, which computes on the calling thread."""
 
     def now(self) -> float:
-        """Read the host's monotonic clock."""
         return time.perf_counter()
 
     def time(self, step: Step, count: int) -> Reading:
-        """Run `step` `count` times."""
         started = time.perf_counter_ns()
         for _ in range(count - 1):
             step()  # a result kept into the next step would take its memory twice
@@ -65,7 +61,6 @@ class HostClock:
         return Reading((time.perf_counter_ns() - started) / 1e9, None, 0.0, result)
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return None: the host is the device."""
         return None
 
 
@@ -80,7 +75,6 @@ class CudaClock(HostClock):
         self._events = (event(enable_timing=True), event(enable_timing=True))
 
     def time(self, step: Step, count: int) -> Reading:
-        """Run `step` `count` times and wait for all of the device's streams."""
         import torch
 
         first, last = self._events
@@ -122,5 +116,4 @@ class CudaClock(HostClock):
 
 
 def timer_cost_s(clock: Clock, tries: int = 50) -> float:
-    """Return the seconds of timing itself: the shortest reading of an empty step."""
     return min(clock.time(lambda: None, 1).wall_s for _ in range(tries))

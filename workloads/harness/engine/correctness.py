@@ -73,11 +73,7 @@ def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def check_inputs(prepared: Prepared) -> None:
-    """Refuse inputs that could make a device seem fast.
-
-    Raises:
-        WrongError: an input is constant or not finite, or there are no inputs.
-    """
+    """Raise WrongError for inputs that could make a device seem fast: constant, not finite, or none."""
     if not prepared.inputs:
         raise WrongError(
             "the workload lists no inputs, so a cached result can't be distinguished from a computed one"
@@ -97,10 +93,7 @@ def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
     """Check a timed step's result, and a step on inputs changed in place.
 
     This finds a step that returns an earlier result or does not read its inputs. The reference begins anew,
-    without the last loss of a training: `check_loss` checks that.
-
-    Raises:
-        WrongError: as `check`, naming the failed check.
+    without the last loss of a training.
     """
     import torch
 
@@ -123,11 +116,7 @@ def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
 
 
 def check_loss(first: float, last: float, steps: int) -> None:
-    """Check that a training has learnt.
-
-    Raises:
-        WrongError: the last loss is not finite, or not below the first after `FALLS_WITHIN` steps.
-    """
+    """Raise WrongError if a loss is not finite, or not below the first after `FALLS_WITHIN` steps."""
     if not math.isfinite(last):
         raise WrongError(f"after {steps} steps the loss is {last}")
     if steps >= FALLS_WITHIN and last >= first:

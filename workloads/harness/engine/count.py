@@ -17,8 +17,8 @@ class Counts:
     """Counts of one step.
 
     Attributes:
-        flops: of matrix products, convolutions and attention, without elementwise operations, sparse products, and
-            attention on a CPU.
+        flops: of matrix products, convolutions and attention, without elementwise operations, sparse
+            products, and attention on a CPU.
         conv_flops: the part of `flops` in convolutions.
         launches: operations that compute; views of tensors do not count.
         attention: torch's names of the kernels of attention; `math` for several operations.
@@ -34,7 +34,6 @@ class Counts:
     missing: str = ""
 
     def add(self, name: str, formula: Callable[..., float], args: Any, kwargs: Any, out: Any) -> None:
-        """Count an operation by its formula; a failing formula is noted."""
         try:
             flops = formula(*args, **kwargs, out_val=out)
         except Exception as error:
@@ -49,8 +48,8 @@ class Counts:
 def counted() -> Iterator[Counts]:
     """Count the operations inside.
 
-    Unlike `torch.utils.flop_counter.FlopCounterMode`, it counts launches and does not import torch's compiler,
-    which takes a second.
+    Unlike `torch.utils.flop_counter.FlopCounterMode`, it does not import torch's compiler, which takes a
+    second.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
@@ -105,14 +104,12 @@ def _unfused_attention(counts: Counts) -> AbstractContextManager[object]:
 
 
 def attention(query: Any, key: Any, value: Any, *others: Any, **options: Any) -> float:
-    """Count two products for every head of the queries [b, heads, l, d]."""
     return float(_scores(query, key) * (query.shape[-1] + value.shape[-1]))
 
 
 def attention_backward(
     gradient: Any, query: Any, key: Any, value: Any, *others: Any, **options: Any
 ) -> float:
-    """Count five products: the scores again, and the gradients of scores, values, queries and keys."""
     return float(_scores(query, key) * (3 * query.shape[-1] + 2 * value.shape[-1]))
 
 

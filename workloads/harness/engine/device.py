@@ -41,7 +41,6 @@ class Device:
 
     @property
     def is_host(self) -> bool:
-        """True if the device is the CPU, whose data needs no transfer."""
         return self.name == "cpu"
 
 
@@ -74,11 +73,7 @@ def open_device(name: str, precision: str, threads: int) -> Device:
 
 
 def check_torch(version: str) -> None:
-    """Check that this version of torch is supported.
-
-    Raises:
-        UnsupportedError: it is older than `OLDEST_TORCH`.
-    """
+    """Raise UnsupportedError for a torch older than `OLDEST_TORCH`."""
     major, minor = (int(number) for number in version.split(".")[:2])
     if (major, minor) < OLDEST_TORCH:
         oldest = "{}.{}".format(*OLDEST_TORCH)
@@ -127,8 +122,8 @@ def why_no_cuda() -> str:
 def _set_precision(precision: str) -> None:
     """Set fp32 arithmetic for matmul and convolution: torch would use TF32 for convolutions.
 
-    The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises an error if old and
-    new contradict each other (https://github.com/pytorch/pytorch/issues/166387).
+    The old switches come first: torch raises an error if old and new contradict each other
+    (https://github.com/pytorch/pytorch/issues/166387).
     """
     import torch
 
@@ -146,10 +141,7 @@ def _set_precision(precision: str) -> None:
 
 
 def search_algorithms(search: bool = True) -> None:
-    """Turn cuDNN's search for the fastest algorithms on or off.
-
-    It times every algorithm once, so on an idle GPU the first ones seem slow.
-    """
+    """Turn cuDNN's search on or off; on an idle GPU the first algorithms seem slow."""
     import torch
 
     torch.backends.cudnn.benchmark = search
@@ -165,10 +157,7 @@ def has_kernels(device: Device, precision: str) -> bool:
 
 
 def ask_first(kernel: str) -> None:
-    """Set torch's first choice for attention; empty restores torch's order.
-
-    The others remain for shapes that this kernel cannot compute.
-    """
+    """Set torch's first choice for attention; empty restores torch's order."""
     _asked_first.close()
     if not kernel:
         return

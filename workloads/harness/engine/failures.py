@@ -58,7 +58,6 @@ def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
 
 
 def finding(error: Exception, case: Case) -> Finding:
-    """Turn an unexpected exception into a verdict and a sentence."""
     whole = str(error).strip()
     text = printable(next(iter(whole.splitlines()), type(error).__name__))[:300]
     lowered = whole.lower()

@@ -107,7 +107,6 @@ class Stage:
 
     @property
     def world(self) -> int:
-        """Number of processes that measure this."""
         return self.member.world if self.member else 1
 
 
@@ -245,8 +244,8 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
 def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float | None:
     """Check the first step, and time its transfers; return a training's loss.
 
-    The result is freed, so that timed steps need no more memory than one. In eager mode this step is counted; in
-    other modes `counts` are those of an eager step.
+    The result is freed, so that timed steps need no more memory than one. `counts` are an eager step's; None
+    in eager mode, which counts this step.
     """
     draft, phases = stage.draft, stage.phases
     with phases("check"):
@@ -307,11 +306,7 @@ def _scaling(stage: Stage) -> str:
 
 
 def _trained(stage: Stage, first_loss: float, ended: tuple[float, int]) -> Training:
-    """Return a training's losses in steady state, as means over ranks.
-
-    Raises:
-        WrongError: the loss did not fall.
-    """
+    """Return a training's losses, as means over ranks, or raise WrongError if they did not fall."""
     last_loss, steps = ended
     if stage.member:
         first_loss, last_loss = stage.member.mean(first_loss), stage.member.mean(last_loss)

@@ -28,24 +28,17 @@ class Apart:
 
 
 class GroupMember(Protocol):
-    """This process as one of several that measure a case together.
-
-    Attributes:
-        device: the device, with a clock that all members share.
-    """
+    """This process as one of several that measure a case together; they share a clock."""
 
     device: Device
 
     @property
-    def rank(self) -> int:
-        """This process's number, from 0."""
+    def rank(self) -> int: ...
 
     @property
-    def world(self) -> int:
-        """Number of processes in the group."""
+    def world(self) -> int: ...
 
-    def mean(self, value: float) -> float:
-        """Return the mean over the members."""
+    def mean(self, value: float) -> float: ...
 
     def slowest(self, seconds: float | None) -> float | None:
         """Return the largest of the members' seconds; None if a member has None."""
@@ -54,24 +47,20 @@ class GroupMember(Protocol):
         """Return CPU seconds of all members, their children and their starter."""
 
     def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
-        """Keep this member's times, peaks and GPU readings, right after the samples."""
+        """Keep this member's readings, right after the samples."""
 
-    def group(self, scaling: str, apart: Apart | None) -> Group:
-        """Return the group's part of the record."""
+    def group(self, scaling: str, apart: Apart | None) -> Group: ...
 
     def measure_apart(
         self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
     ) -> Apart:
         """Time steps with and without the exchange of gradients for about `cap_s` seconds."""
 
-    def measure_alone(self, step: Step, block: int) -> None:
-        """Keep the mean time of this member's steps while the others wait."""
+    def measure_alone(self, step: Step, block: int) -> None: ...
 
-    def merge(self, readings: Readings) -> None:
-        """Merge the members' readings of their GPUs into `readings`."""
+    def merge(self, readings: Readings) -> None: ...
 
-    def leave(self) -> Any:
-        """Wait until all members are done."""
+    def leave(self) -> Any: ...
 
 
 Join = Callable[[Device, float], GroupMember]  # of a device, and the seconds of the repeat's timeout

@@ -14,9 +14,7 @@ _STOP_S = 2.0  # a driver that hangs must not hang the measurement with it
 
 
 class Monitor:
-    """A thread that samples CPU, memory and GPU, at most 300 times.
-
-    A context manager, which never raises into the measurement.
+    """A thread that samples CPU, memory and GPU, at most 300 times, and never raises into the measurement.
 
     Attributes:
         missing: column name to the reason why it is absent or has gaps.
@@ -75,27 +73,25 @@ class Monitor:
 
     @property
     def cost_share(self) -> float:
-        """Return the monitor's CPU seconds per second of the window."""
         asked_cpu_s = self._gpu.cpu_s if self._gpu else 0.0
         return (self._own_cpu_s + asked_cpu_s) / max(
             (self._ended_s or time.perf_counter()) - self._started_s, 1e-9
         )
 
     def watch(self, gpu: Gpu) -> None:
-        """Sample this GPU from now on; samples of another one are forgotten."""
         with self._lock:
             self._gpu = gpu
             self._rows.clear()
 
     def poke(self) -> None:
-        """Request a sample without waiting, for windows shorter than the interval."""
+        """Request a sample, for windows shorter than the interval."""
         self._poked.set()
 
     def columns(self) -> dict[str, tuple[float, ...]]:
         """Return the samples as equal columns: `t_s` in seconds, `cpu_percent` of one core.
 
-        `host_…` columns are of the whole machine, in percent of all its CPUs. Columns that most samples have are
-        kept; samples that lack one of them are left out.
+        `host_…` columns are in percent of all CPUs. Columns that most samples have are kept; samples that
+        lack one of them are left out.
         """
         with self._lock:
             rows = list(self._rows)

@@ -11,7 +11,6 @@ class Phases:
     """Seconds by phase; an outer phase excludes inner ones.
 
     Attributes:
-        seconds: in the order of first entry.
         inherited_s: of the processes that this one was forked from, not in `seconds`.
         origin_s: start of the process, on the clock of `time.perf_counter`.
     """
@@ -24,7 +23,6 @@ class Phases:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Time a block as the phase `name`, adding to earlier ones."""
         started = time.perf_counter()
         self._inner.append(0.0)
         try:
@@ -36,12 +34,10 @@ class Phases:
                 self._inner[-1] += spent
 
     def with_inherited_s(self) -> dict[str, float]:
-        """Return the seconds by phase so far, with inherited ones."""
         names = dict.fromkeys((*self.inherited_s, *self.seconds))
         return {name: self.inherited_s.get(name, 0.0) + self.seconds.get(name, 0.0) for name in names}
 
     def wall_s(self) -> float:
-        """Return the seconds since the process started."""
         return time.perf_counter() - self.origin_s
 
     def close(self) -> tuple[float, float]:
@@ -51,7 +47,7 @@ class Phases:
 
 
 def since_process_start_s(stat: Path = Path("/proc/self/stat")) -> float:
-    """Return this process's age in seconds, to 10 ms; 0 without /proc."""
+    """Return this process's age to 10 ms; 0 without /proc."""
     try:
         ticks = int(stat.read_text().rpartition(")")[2].split()[19])
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)

@@ -20,7 +20,6 @@ SILENT = "6"
 
 
 def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -> Profile:
-    """Return the slowest operators of `steps` steps, by the device's time."""
     from torch.profiler import ProfilerActivity, profile
 
     on_cpu = device.is_host
@@ -70,7 +69,6 @@ def _ranked(averages: Iterable[Any], key: str) -> list[Any]:
 
 
 def _kernels(events: Iterable[Any]) -> list[Any]:
-    """Return device events without the ranges of annotations, which cover gaps as well."""
     return [event for event in events if _is_of(event, "CUDA") and not event.is_user_annotation]
 
 

@@ -44,7 +44,6 @@ class Readings:
             self._take(gpu.foreign_load(self.gpu))
 
     def add(self, **values: float) -> None:
-        """Add the engine's own readings."""
         self.probes.update(values)
 
     def busy(self, found_s: float | None, why: str, step_s: float = 0.0) -> float | None:
@@ -56,12 +55,10 @@ class Readings:
         return found_s
 
     def monitored(self) -> AbstractContextManager[Any]:
-        """Sample in the background as long as the context lasts."""
         return self.monitor
 
     @contextmanager
     def window(self, phases: Phases) -> Iterator[None]:
-        """Read the counters before and after the samples."""
         self.monitor.poke()
         with phases("probe"):
             canary_s = cpu.canary_s()
@@ -100,7 +97,6 @@ class Readings:
                 self.add(sm_clock_low_mhz=min(clocks_mhz), sm_clock_high_mhz=max(clocks_mhz))
 
     def of_own_gpu(self) -> dict[str, float]:
-        """Return this process's GPU readings in the window."""
         if self.device != "cuda":
             return {}
         own = {
@@ -146,12 +142,12 @@ class Readings:
             self.environment["gpus"] = [_as_slice(card, opened) for card in self.environment["gpus"]]
 
     def _card_of_slice(self) -> str:
-        """Return the UUID of the watched slice's card, CUDA's possible name for the slice."""
+        """Return the UUID of the watched slice's card, which CUDA can give for the slice."""
         parts = [card.get("mig_slice") or {} for card in self.environment["gpus"]]
         return next((part.get("of", "") for part in parts), "")
 
     def computed_on(self, device: str) -> None:
-        """Note the device that a script computed on, whose readings the record gets."""
+        """Note the device that a script computed on."""
         if device == "cpu" and self.device == "cuda":
             for name in [*self.probes]:
                 if name.startswith(("gpu_", "sm_")) or "throttled_share" in name:
@@ -169,14 +165,12 @@ class Readings:
             self.missing["gpu_energy_j"] = f"{gpus} GPUs computed, but the energy of only one was read"
 
     def peak_flops(self, precision: str) -> float | None:
-        """Return the device's upper bound in FLOP/s; None if unknown."""
         if self.device == "cpu":
             return machine.peak_flops_bound(self.environment, self.threads, precision)
         clock_max_mhz = next((card.get("sm_clock_max_mhz") for card in self.environment["gpus"]), None)
         return gpu_flops_bound(shape_of(), clock_max_mhz, precision)
 
     def parts(self) -> dict[str, Any]:
-        """Return the record's fields that come from probes."""
         self.probes["monitor_share"] = self.monitor.cost_share
         self.environment |= stack.libraries() | {"settings": stack.settings()}
         if rates := roof.kept_roof(roof.roof_path(self.environment, self.device, self.threads))[roof.RATES]:
@@ -198,7 +192,7 @@ class Readings:
         self.missing |= reading[1]
 
     def memory(self) -> Memory:
-        """Return this process's peaks of memory, on the device also those of the samples."""
+        """Return this process's peaks, on the device also those of the samples."""
         peak = memory.peak_rss_bytes()
         if not self._is_cuda_open():
             return Memory(peak_rss_bytes=peak)

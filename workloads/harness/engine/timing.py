@@ -50,8 +50,8 @@ def time_step(
 ) -> Timed:
     """Warm up until steady, then sample inside `window` until precise.
 
-    `between` is called before each block, untimed, with its number of steps and the last result. `swings` says
-    whether the device has been at its power limit since the warm-up began.
+    `between` is called before each block, untimed, with its number of steps and the last result. `swings`
+    says whether the device has been at its power limit since the warm-up began.
     """
     with quiet_collector(phases):
         with phases("warm_up"):
@@ -113,7 +113,6 @@ def quiet_collector(phases: Phases) -> Iterator[None]:
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Collect garbage now, and not again before the end."""
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -1,7 +1,4 @@
-"""Time the transfer of inputs and result, pageable and pinned.
-
-Buffers are reused: neither host nor device holds a tensor twice.
-"""
+"""Time the transfer of inputs and result, pageable and pinned; buffers are reused."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ Move = Callable[[int], object]  # moves this number of bytes
 
 
 def size_bytes(tensors: Sequence[torch.Tensor]) -> int:
-    """Return the bytes of the tensors' elements."""
     return sum(t.numel() * t.element_size() for t in tensors)
 
 

@@ -7,8 +7,7 @@ The script is in control, so the calls run from torch into this package:
         optimizer.step()          a line of the script; torch calls our hook after each step
           hooks.Hooks             notes losses, batches and calls in `observations.Observations`
           Measurement.optimizer_stepped   decides whether this call ends a step, and counts it
-            sample_steps.send(block)      a generator of `sampling`: takes a block's times, yields the next
-                one's length
+            sample_steps.send(block)      gets a block's times, yields the next one's length
             EnoughError           is raised out of the script's `optimizer.step()` when the generator returns
       measure.finish              makes the record: outcome (verdict, shares of a step), job_prediction
 
@@ -18,12 +17,10 @@ the same step (`measurement.Seat`). `measure.Watchdog` ends a script that hangs.
 
 Where to change what:
 
-    another call of torch to see      a hook in `hooks`, by `watching` or `module_calls`; its note in
-        `observations`
+    another call of torch to see      a hook in `hooks`, by `watching` or `module_calls`; its note in `observations`
     what ends a step                  `turns` and `step_model` decide; `Measurement` counts
     samples and tokens of a step      `amounts`, by the notes of `loaders` and `calls`
     how long to measure               `sampling.waits_until`; the stop rules are `engine.sampling`'s
     the time of the whole job         `job_prediction`, with evaluations and checkpoints from `rare_work`
-    programs other than Python        `program` calls them, `metrics` reads their numbers, `serving` runs
-        their server
+    programs other than Python        `program` calls them, `metrics` reads their numbers, `serving` runs their server
 """

@@ -70,9 +70,7 @@ class RareWork:
         return times * mean_s, low_s, times * mean_s + half
 
     def _chance_error(self) -> float:
-        """Return the relative error of the sum of a Poisson process's work; few sizes are taken as
-        exponential.
-        """
+        """Return the relative error of a Poisson process's sum; few sizes are taken as exponential."""
         count, total = len(self.excess_s), math.fsum(self.excess_s)
         square = math.fsum(seconds**2 for seconds in self.excess_s) / total**2
         return math.sqrt(square if count >= FEWEST_BY_CHANCE else max(square, 2 / count))

@@ -21,7 +21,6 @@ class Blocks:
     straggle_shares: list[float] = field(default_factory=list)
 
     def last(self, count: int) -> "Blocks":
-        """Return the last `count` blocks."""
         return Blocks(self.wall_s[-count:], self.device_s[-count:], self.straggle_shares[-count:])
 
 
@@ -31,10 +30,9 @@ class Sampler:
     An interruption spoils its block, but no sample as long as most blocks have none.
 
     Attributes:
-        timed: the blocks since `begin`.
+        timed: the blocks since `begin`; `steps` are theirs.
         means_s: mean seconds per step of the blocks of each sample so far, also before `begin`.
         result: the last step's; more would fill the device.
-        steps: taken since `begin`.
     """
 
     def __init__(self, step: Step, clock: Clock, between: Before, block: int, count: int) -> None:
@@ -45,11 +43,9 @@ class Sampler:
         self.begin()
 
     def begin(self) -> None:
-        """Forget the blocks so far."""
         self.timed, self.steps = Blocks(), 0
 
     def __call__(self) -> float:
-        """Time the blocks of a sample."""
         for _ in range(self.count):
             self._time_block()
         self.steps += self.block * self.count
@@ -69,7 +65,6 @@ class Sampler:
         self.timed.straggle_shares.append(reading.straggle_s / reading.wall_s)
 
     def samples(self, of_blocks: list[float]) -> tuple[float, ...]:
-        """Return the samples that these blocks make."""
         starts = range(0, len(of_blocks), self.count)
         return tuple(statistics.median(of_blocks[start : start + self.count]) for start in starts)
 
@@ -77,8 +72,7 @@ class Sampler:
 def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rules) -> Sampler:
     """Return a sampler with blocks and samples of the length that the rules require.
 
-    On a device a single step includes the whole wait for its end, which a block has once. A sample has as many
-    blocks as fit, with the work between them.
+    On a device a single step includes the whole wait for its end, which a block has once.
     """
     sampler = Sampler(step, clock, between, 1, 1)
     step_s, block_s = _once(sampler, clock)

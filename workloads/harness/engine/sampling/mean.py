@@ -24,13 +24,7 @@ LENGTH = 2.0  # of a batch, in inefficiencies above 1: the means of two neighbou
 
 @dataclass(frozen=True, slots=True)
 class MeanBounds:
-    """The 95 % interval of a mean by batches.
-
-    Attributes:
-        interval: None below three batches.
-        batches: number of independent batches of samples.
-        size: samples of a batch.
-    """
+    """The 95 % interval of a mean by `batches` independent batches of `size` samples; None below three."""
 
     interval: Interval | None
     batches: int
@@ -57,7 +51,6 @@ def mean_bounds(
 
 
 def batch_means(values: Sequence[float], size: int) -> list[float]:
-    """Return the means of whole batches of `size` successive values."""
     starts = range(0, len(values) - size + 1, size)
     return [math.fsum(values[start : start + size]) / size for start in starts]
 
@@ -65,8 +58,8 @@ def batch_means(values: Sequence[float], size: int) -> list[float]:
 def batch_size(values: Sequence[float]) -> int:
     """Return the number of successive values whose means are nearly independent.
 
-    Source: J. M. Flegal and G. L. Jones, Batch means and spectral variance estimators in Markov chain Monte Carlo,
-    Annals of Statistics 38, 2010: the length of a batch follows the autocorrelation.
+    Source: J. M. Flegal and G. L. Jones, Batch means and spectral variance estimators in Markov chain Monte
+    Carlo, Annals of Statistics 38, 2010.
     """
     import numpy as np
 
@@ -78,9 +71,8 @@ def batch_size(values: Sequence[float]) -> int:
 def variance_growth(values: Sequence[float]) -> float:
     """Return the factor by which correlation raises the variance of these values' mean.
 
-    It is the integrated autocorrelation time, in which no pair of lags adds more than the one before. Few values
-    show too little of it, because their own mean is subtracted; so it is at least that of a first-order process
-    with the upper bound of the neighbours' correlation.
+    It is the integrated autocorrelation time, and at least that of a first-order process with the upper bound
+    of the neighbours' correlation, because few values show too little of it.
     Source: F. H. C. Marriott and J. A. Pope, Bias in the estimation of autocorrelations, Biometrika 41, 1954.
     """
     correlations = autocorrelations(values)
@@ -98,7 +90,7 @@ def variance_growth(values: Sequence[float]) -> float:
 
 
 def autocorrelations(values: Sequence[float]) -> Floats:
-    """Return the autocorrelations at each lag from 0 on; empty for equal values."""
+    """Return one for each lag from 0 on; none for equal values."""
     import numpy as np
 
     centred = np.asarray(values, float) - np.mean(values) if len(values) else np.empty(0)

@@ -31,7 +31,7 @@ class Ramp:
     above: Floats
 
     def above_mean(self, count: int) -> list[float]:
-        """Return the curve's distance above its mean over the last `count` values, in seconds."""
+        """Return the curve's seconds above its mean over the last `count` values."""
         apart: list[float] = (self.above - self.above[-count:].mean()).tolist()
         return apart
 
@@ -44,19 +44,19 @@ class Ramp:
         return abs(float(self.above[-count] - self.above[-1])) / mean_s
 
     def drift(self, mean_s: float, count: int) -> float:
-        """Return by what share the second half of the last `count` values is slower, by the curve."""
+        """Return by what share the second half of the last `count` values is slower."""
         half = max(count // 2, 1)
         last = self.above[-count:]
         return float(last[-half:].mean() - last[:half].mean()) / mean_s
 
 
 def ramp(values_s: Sequence[float]) -> Ramp | None:
-    """Return the ramp through successive times; None if chance explains it.
+    """Return the ramp through successive times, each as long as it says; None if chance explains it.
 
-    Each value lasts as long as it says. Level and height are least squares for each onset and time constant; the
-    standard error of the height allows for correlated residuals.
-    Source: G. H. Golub and V. Pereyra, Nonlinear least squares problems whose variables separate, SIAM Journal on
-    Numerical Analysis 10, 1973.
+    Level and height are least squares for each onset and time constant; the standard error of the height
+    allows for correlated residuals.
+    Source: G. H. Golub and V. Pereyra, Nonlinear least squares problems whose variables separate, SIAM
+    Journal on Numerical Analysis 10, 1973.
     """
     count = len(values_s)
     if count < FEWEST:

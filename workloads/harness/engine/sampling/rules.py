@@ -22,12 +22,11 @@ class Rules:
         stretch_samples: least samples of a stretch.
         agreement: largest difference of the medians of stretches that agree, unless noise explains it.
         agreements: number of successive ones that ends the warm-up.
-        warm_min_s: least length of the warm-up.
-        soak_s: the same for sustained speed; its first second is then the burst.
+        soak_s: least length of a warm-up for sustained speed; its first second is then the burst.
         settle_s: steps after the counters' reading, to warm up a device that was idle then.
         sample_min_s: least length of the samples' window, for its halves and the counters.
-        look_growth: share by which the window grows between checks of precision; more checks would stop at a lucky
-            moment.
+        look_growth: share by which the window grows between checks of precision; more checks would stop at a
+            lucky moment.
         half_width: largest half of the mean's 95 % interval, as a share; below the promised 1 % because of
             repeated checks.
         batches: least number of independent batches that bound the mean.
@@ -39,8 +38,7 @@ class Rules:
         long_step_s: least length of steps with fewer samples, and caps of `long_cap_s`.
         batch_s: precision is that of the mean over batches of this length; 0 for the median of all samples.
         block_over_timer: least length of a block, in times of the timing itself.
-        block_min_s: and in seconds; shorter than a scheduler's time slice, so that most blocks hold no
-            interruption.
+        block_min_s: and in seconds; shorter than a scheduler's time slice.
     """
 
     stretch_s: float = 0.5
@@ -71,11 +69,10 @@ class Rules:
 
     @property
     def sample_s(self) -> float:
-        """Seconds of a sample of short steps: `max_samples` last until the cap."""
+        """Of short steps: `max_samples` last until the cap."""
         return self.sample_cap_s / self.max_samples
 
     def for_step(self, step_s: float) -> "Rules":
-        """Return the rules for a step of this length: fewer samples of long ones."""
         if step_s < self.long_step_s:
             return self
         has_time = 12 * step_s <= 0.5 * self.long_cap_s  # for stretches of 4 that agree twice
@@ -91,10 +88,7 @@ class Rules:
         )
 
     def quick(self) -> "Rules":
-        """Return rules for a first look: equal precision, less patience with unsettled machines.
-
-        Where a machine's speed varies, three short repeats show more than two longer ones.
-        """
+        """Return rules for a first look: equal precision, less patience with unsettled machines."""
         return replace(
             self,
             sample_min_s=0.75 * self.sample_min_s,
@@ -107,7 +101,6 @@ class Rules:
         )
 
     def soaking(self, seconds: float) -> "Rules":
-        """Return the rules with a warm-up of `seconds`."""
         return replace(
             self,
             soak_s=seconds,
@@ -117,10 +110,7 @@ class Rules:
         )
 
     def on_device(self) -> "Rules":
-        """Return the rules for a GPU, whose clock settles slowly and falls when idle.
-
-        The cap leaves time for several checks, because samples that drift at first can still settle.
-        """
+        """Return the rules for a GPU, whose clock settles slowly and falls when idle."""
         return replace(
             self,
             stretch_s=2 * self.stretch_s,
@@ -131,7 +121,6 @@ class Rules:
         )
 
     def at_power_limit(self) -> "Rules":
-        """Return the rules for a GPU whose governor moves the clock."""
         sample_min_s = max(self.sample_min_s, GOVERNOR_SAMPLE_S)
         return replace(
             self,
@@ -143,7 +132,7 @@ class Rules:
         )
 
     def brief(self) -> "Rules":
-        """Return rules for smoke tests: minimal sampling, whose times mean little."""
+        """Return rules for smoke tests, whose times mean little."""
         return replace(
             self,
             stretch_s=0.0,
@@ -157,7 +146,6 @@ class Rules:
 
 
 def rules_of(repeat: Repeat) -> Rules:
-    """Return the rules for a repeat."""
     rules = Rules().quick() if repeat.quick else Rules()
     if repeat.device == "cuda":
         rules = rules.on_device()
@@ -172,8 +160,5 @@ def block_size(step_s: float, timer_s: float, rules: Rules) -> int:
 
 
 def blocks_of(block_s: float, rules: Rules) -> int:
-    """Return the blocks of a sample, an odd number.
-
-    Then the median of samples estimates the median of blocks, whatever the number.
-    """
+    """Return an odd number, so that the median of samples estimates the median of blocks."""
     return 2 * int(rules.sample_s / block_s / 2) + 1 if block_s < rules.sample_s else 1

@@ -19,7 +19,6 @@ LONGEST_HOLD_S = 0.5
 
 
 def latency(singles_s: Sequence[float]) -> Latency:
-    """Summarise seconds of single steps."""
     ordered = sorted(singles_s)
     count = len(ordered)
     p50_s, p95_s, p99_s = (quantile(ordered, percent) for percent in (50, 95, 99))
@@ -27,7 +26,6 @@ def latency(singles_s: Sequence[float]) -> Latency:
 
 
 def singles_s(step: Step, clock: Clock) -> list[float]:
-    """Time steps one by one, for a short while."""
     clock.time(step, 1)
     singles: list[float] = []
     ends = clock.now() + MOST_S
@@ -50,8 +48,8 @@ def busy_s(
         launches: operations of a step.
         step_s: its duration with gaps.
         profiled_s: a profile's number, for a step that is too long to queue; None if it shows nothing.
-        is_limited: power limits the device, which is then faster after each pass's pause than in the samples; its
-            share is measured relative to steps that follow the same pause.
+        is_limited: power limits the device, which is faster after each pass's pause than in the samples; its
+            share is relative to steps that follow the same pause.
     """
     count = max(min(MOST_QUEUED // max(launches, 1), MOST_STEPS_QUEUED), 1)
     for steps in dict.fromkeys((count, 1)):

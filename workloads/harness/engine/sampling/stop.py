@@ -1,7 +1,7 @@
 """Stop rules: warm up until steady, then sample until precise.
 
-Each rule is a generator that asks for one sample after the other: `fed` takes them from a step, `script.sampling`
-sends those of a script, which cannot be called.
+Each rule is a generator that asks for one sample after the other: `fed` takes them from a step,
+`script.sampling` sends those of a script.
 """
 
 import math
@@ -44,7 +44,7 @@ class Sampled:
         early_s: samples that still drifted, before the first that counts.
         needed_s: predicted seconds until precision, if sampling gave up for that.
         mean: its interval; None for a device at its power limit.
-        to_come: share by which the approached level is slower than the mean, by a curve; None if they do not move.
+        to_come: share by which the approached level is slower than the mean; None if the samples do not move.
     """
 
     samples_s: tuple[float, ...]
@@ -68,17 +68,14 @@ def fed(rule: Rule[T], take: Take) -> T:
 
 
 def never() -> bool:
-    """Return False: no limit makes the device's speed swing."""
     return False
 
 
 def warm_up(take: Take, rules: Rules, now: Callable[[], float], swings: Callable[[], bool] = never) -> WarmUp:
-    """Take samples by the rule `warming_up`."""
     return fed(warming_up(rules, now, swings), take)
 
 
 def settle(take: Take, rules: Rules, now: Callable[[], float]) -> tuple[float, ...]:
-    """Take samples that do not count, for as long as the rules require."""
     return fed(settling(rules, now), take)
 
 
@@ -89,7 +86,6 @@ def sample(
     before: Sequence[float] = (),
     means_s: Sequence[float] | None = None,
 ) -> Sampled:
-    """Take samples by the rule `sampling`."""
     return fed(sampling(rules, now, before, means_s), take)
 
 
@@ -117,7 +113,7 @@ def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool
 
 
 def settling(rules: Rules, now: Callable[[], float]) -> Rule[tuple[float, ...]]:
-    """Ask for samples that do not count, as long as the rules require."""
+    """Ask for samples that do not count."""
     samples, ends = [], now() + rules.settle_s
     while now() < ends:
         samples.append((yield))
@@ -173,10 +169,8 @@ class WindowLook:
 
     Attributes:
         moves: they approach a level, so the first of them do not count.
-        drift: share by which the second half is slower, if that makes them unsteady; else 0.
         width: half of the mean's 95 % interval as a share; None if unknown.
-        needed_s: predicted seconds until precision; 0 if unknown.
-        to_come: share by which the approached level is slower than their mean; None without a curve.
+        drift, needed_s, to_come: as in `Sampled`; `needed_s` 0 if unknown.
     """
 
     moves: bool
@@ -230,20 +224,16 @@ class Window:
 
     @property
     def spent_s(self) -> float:
-        """Seconds from the first sample's beginning to the last one's end."""
         return self.ends[-1] - self.begun
 
     def add(self, sample_s: float, end: float) -> None:
-        """Add a sample that ended just now."""
         self.samples.append(sample_s)
         self.ends.append(end)
 
     def batches(self, batch_s: float) -> list[float]:
-        """Return the means of the samples of each `batch_s` seconds."""
         return batch_means(self.samples, samples_in(batch_s, self.spent_s / len(self.samples)))
 
     def drop_quarter(self) -> None:
-        """Move the first quarter of the samples to the warm-up."""
         count = max(len(self.samples) // 4, 1)
         self.early += self.samples[:count]
         self.begun = self.ends[count - 1]
@@ -251,7 +241,6 @@ class Window:
 
 
 def samples_in(batch_s: float, sample_s: float) -> int:
-    """Return the samples of `sample_s` seconds in `batch_s`, at least one."""
     return max(round(batch_s / sample_s), 1)
 
 
@@ -265,7 +254,7 @@ def is_precise(samples: Sequence[float], rules: Rules) -> bool:
 def trend(batches: Sequence[float]) -> float:
     """Return by what share the second half is above the first, by a line; 0 if noise explains it.
 
-    The slope is compared with its standard error at 99 % (ordinary least squares), because batches are few.
+    The slope is compared with its standard error at 99 %, because batches are few.
     """
     count = len(batches)
     if count < 2 * FEWEST_OF_HALF:

@@ -23,8 +23,8 @@ def summarise(
 ) -> Timing:
     """Summarise samples of seconds per step; outliers are counted, never dropped.
 
-    `blocks_s` are the blocks of `block` steps behind the samples; empty if samples are blocks. `bounds` are the
-    mean's, as sampling found them; None computes those of the blocks.
+    `blocks_s` are the blocks of `block` steps behind the samples; empty if samples are blocks. `bounds` are
+    the mean's, as sampling found them; None computes those of the blocks.
     """
     interval = median_interval(samples_s, inefficiency=inefficiency(samples_s))
     mild, severe = outliers(samples_s)
@@ -84,11 +84,9 @@ def quantile(ordered: Sequence[float], percent: int) -> float:
 
 
 def thinned(samples_s: Sequence[float], most: int = MOST_WARMUP) -> tuple[float, ...]:
-    """Return at most `most` samples, evenly spaced, with the first."""
     return tuple(samples_s[:: -(-len(samples_s) // most)]) if samples_s else ()
 
 
 def burst_s(samples_s: Sequence[float], steps: int) -> float | None:
-    """Return the median of the samples in a warm-up's first second."""
     early = _early(samples_s, steps, *BURST_S)
     return statistics.median(early) if early else None
