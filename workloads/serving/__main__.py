@@ -15,7 +15,7 @@ from workloads.harness.records.finite_json import to_json
 from workloads.harness.records.program import PROMISED, LoadPoint, PromisedRate
 from workloads.serving.client import ServedAnswer, Server
 from workloads.serving.load import Lengths, Request, drawn_requests, poisson, requests_of_file, trace
-from workloads.serving.play import Play, PlaySummary, closed_loop, open_loop, summary
+from workloads.serving.play import FEWEST, Play, PlaySummary, closed_loop, open_loop, summary
 from workloads.serving.promise import METRICS, Promise
 from workloads.serving.search import LargestRate, RateTrial, is_decided, largest_rate, point
 
@@ -161,17 +161,26 @@ def searched(options: argparse.Namespace) -> dict[str, Any]:
     server, began_s = server_of(options), time.monotonic()
     idle = idle_summary(server, options)
 
-    def measure(rate: float) -> RateTrial:
+    def measure(rate: float) -> RateTrial | None:
         seed = options.seed + len(tried)
         play = play_of(options, is_enough=is_decided(options.promise))
         answers = asyncio.run(open_loop(server, poisson(rate, seed), requests_of(options, seed), play))
+        if len(answers) < FEWEST:
+            too_low.append(rate)
+            return None
         # An overloaded server can leave all requests unanswered: the rate is not met, and lower ones are tried.
         tried.append(point(rate, answers, options.promise, summary(answers, play.cpu_share)))
         return tried[-1]
 
-    tried: list[RateTrial] = []
+    tried, too_low = list[RateTrial](), list[float]()
     left_s = began_s + options.search_seconds - options.seconds - time.monotonic()  # to begin a further rate
-    return largest(largest_rate(measure, 1 / idle.quantiles["e2e"]["p50"], left_s), idle, options.promise)
+    found = largest_rate(measure, 1 / idle.quantiles["e2e"]["p50"], left_s)
+    if too_low and found.point is None and math.isinf(found.high):
+        raise ValueError(
+            f"no rate above {too_low[0]:.3g} requests a second met the promises, and this one has fewer than "
+            f"{FEWEST} answers in {options.seconds:g} s: give the load more --seconds"
+        )
+    return largest(found, idle, options.promise)
 
 
 def idle_summary(server: Server, options: argparse.Namespace) -> PlaySummary:

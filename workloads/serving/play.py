@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
 
 ALL_FAILED = 20  # requests at the beginning, after which a server that answers none is left alone
+FEWEST = 2  # settled requests of a play
 FIRST_LOOK = 50  # settled requests; each further look is at half as many again
 TIMER_S = 1.5e-3  # an event loop wakes up to 1 ms late: the rest of a wait is spent awake
 TURN_S = 1e-4  # for which a thread keeps others from running Python
@@ -231,7 +232,7 @@ def summary(answers: Sequence[ServedAnswer], cpu_share: float | None = None) -> 
     Raises:
         ValueError: there are fewer than two.
     """
-    if len(answers) < 2:
+    if len(answers) < FEWEST:
         raise ValueError(f"{len(answers)} requests were answered: too few to say anything")
     span_s = (answers[-1].due_s - answers[0].due_s) * len(answers) / (len(answers) - 1)
     whole = [answer for answer in answers if not answer.error]

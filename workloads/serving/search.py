@@ -89,7 +89,10 @@ class LargestRate:
 
 
 def largest_rate(
-    measure: Callable[[float], RateTrial], first_rate: float, most_s: float, precision: float = PRECISION
+    measure: Callable[[float], RateTrial | None],
+    first_rate: float,
+    most_s: float,
+    precision: float = PRECISION,
 ) -> LargestRate:
     """Try rates until the largest that meets the promises is known to `precision`, or the time is over.
 
@@ -97,14 +100,16 @@ def largest_rate(
     logarithmic scale.
 
     Args:
-        measure: plays a rate, in requests per second.
+        measure: plays a rate, in requests per second; it returns None, which ends the search, after too few answers.
         first_rate: such as that of a client who waits for each answer.
         most_s: the time after which no further rate is tried.
     """
     ends_s, points = time.monotonic() + most_s, list[RateTrial]()
     rates = _rates(first_rate, precision, points)
     for rate in rates:
-        points.append(measure(rate))
+        if (trial := measure(rate)) is None:
+            break
+        points.append(trial)
         if time.monotonic() > ends_s:
             break
     return largest_of(points)

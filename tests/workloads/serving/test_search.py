@@ -61,6 +61,13 @@ def test_a_search_ends_in_time():
     assert len(result.points) == 1 and result.high == math.inf
 
 
+def test_a_rate_with_too_few_answers_ends_the_search():
+    measure = measured_on_a_queue(60, 1, Promise.parse("ttft_p50_ms=20"))
+    found = largest_rate(lambda rate: measure(rate) if rate > 5 else None, 20.0, 1e9)
+    assert [trial.rate for trial in found.points] == [20.0, 10.0] and found.point is None
+    assert largest_rate(lambda rate: None, 20.0, 1e9).point is None
+
+
 def test_a_late_load_generator_decides_nothing():
     answers = [
         ServedAnswer(k * 0.1, k * 0.1 + 0.05, k * 0.1 + 0.9, k * 0.1 + 0.9, tokens=1) for k in range(100)

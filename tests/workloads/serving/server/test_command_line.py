@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,16 @@ def test_a_search_finds_the_rate_of_a_server_at_its_promise():
     assert found.output_tokens_per_s == pytest.approx(18 * found.requests_per_s) and found.limits_s == (0.4,)
     assert result["points"][0]["output_tokens"] == 18 * result["points"][0]["requests"]
     assert result["idle"]["quantiles"]["ttft"]["p50"] >= 0.05
+
+
+def test_a_server_too_slow_for_the_time_of_a_rate_is_one_sentence():
+    with scripted(Script(service_s=0.5)) as (address, _):
+        words = ("--promise", "ttft_p90_ms=100", "--seconds", "1", "--warm-up-seconds", "0")
+        done = serving(f"{address}/v1/completions", *words)
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(
+        r"error: no rate above .+ requests a second met the promises, .+ --seconds\n", done.stderr
+    )
 
 
 def test_a_server_that_answers_nothing_is_one_sentence():
