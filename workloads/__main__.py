@@ -38,7 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end(code: int) -> NoReturn:
-    """Exit at once: threads left by a workload must not keep the box."""
     os._exit(close(code))
 
 

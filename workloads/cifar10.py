@@ -49,7 +49,6 @@ def recipe() -> Recipe:
 
 @workload(has_model=True, batch=(16, 32, 128, 512), tiny={"batch": 8}, layouts=LAYOUTS)
 def cifar10(env: Env, batch: int) -> Prepared:
-    """Return a step on `batch` images."""
     return classifier_step(env, recipe(), load_images(env, CIFAR10, batch))
 
 

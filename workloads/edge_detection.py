@@ -16,7 +16,6 @@ STRIP = 64  # rows that are checked
     flops=lambda pixels: (2 * 3 + 2 * 9 * 2 + 4) * pixels**2,
 )
 def edge_detection(env: Env, pixels: int) -> Prepared:
-    """Return the step on a colour image of pixels x pixels, zeros outside."""
     import torch
     from torch.nn import functional as F
 

@@ -20,7 +20,6 @@ VALIDATE_EVERY = 20  # epochs
 
 @workload(has_model=True, hidden=(16, 64, 256), tiny={"hidden": 4})
 def gcn(env: Env, hidden: int) -> Prepared:
-    """Return a step on the whole graph."""
     task = gcn_task(env)
     how, (_, training, dense) = gcn_recipe(task, hidden), flops(task, hidden)
     step = training_step(

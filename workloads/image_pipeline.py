@@ -18,7 +18,6 @@ STRIP = 64  # rows of the first image that are checked
     flops=lambda pixels, batch: 3 * batch * (2 * 9 * 3 * pixels**2 + (7 + 2) * (pixels // 2) ** 2),
 )
 def image_pipeline(env: Env, pixels: int, batch: int) -> Prepared:
-    """Return the step through the three stages, of `batch` images of pixels x pixels."""
     import torch
     from torch.nn import functional as F
 

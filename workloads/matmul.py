@@ -22,7 +22,6 @@ PART = 1024  # rows on the host at once, in float64: the whole can be twice a GP
     flops=lambda n: 2 * n**3,
 )
 def matmul(env: Env, n: int) -> Prepared:
-    """Return the step c = a b for two n x n matrices."""
     import torch
 
     a, b = env.randn(n, n), env.randn(n, n)

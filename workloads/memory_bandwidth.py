@@ -11,9 +11,8 @@ SHOWN = 4  # rows that are checked
 def memory_bandwidth(env: Env, mib: int) -> Prepared:
     """Copy `mib` MiB into another buffer of the device, fp32 in every precision.
 
-    The working set is both buffers. Under four times the last-level cache the step measures the cache, and
-    `ceilings` labels it so. Bytes are those read and those written; a CPU that reads a line before it overwrites
-    it moves up to half as many again, which do not count.
+    Under four times the last-level cache the step measures the cache, and `ceilings` labels it so. A CPU that
+    reads a line before it overwrites it moves up to half as many bytes again, which do not count.
     """
     import torch
 

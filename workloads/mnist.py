@@ -51,7 +51,6 @@ def recipe() -> Recipe:
 
 @workload(has_model=True, batch=(16, 64, 256, 1024), tiny={"batch": 2}, layouts=LAYOUTS)
 def mnist(env: Env, batch: int) -> Prepared:
-    """Return a step on `batch` images."""
     tolerance = FLIPS if env.precision == "fp32" else 1.0
     return classifier_step(env, recipe(), load_images(env, MNIST, batch), tolerance)
 

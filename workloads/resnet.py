@@ -58,11 +58,7 @@ def net() -> torch.nn.Module:
 
 
 def several(batch: int) -> None:
-    """Refuse a batch of one: a single pixel cannot be normalised over the batch.
-
-    Raises:
-        WorkloadsError: the batch is one.
-    """
+    """Raise WorkloadsError for a batch of one, whose single pixel cannot be normalised."""
     if batch < 2:
         raise WorkloadsError(f"size batch={batch} must be at least 2: the network normalises over the batch")
 

@@ -11,8 +11,8 @@ SHOWN = 4  # rows that are checked
 def transfer_bandwidth(env: Env, mib: int) -> Prepared:
     """Move `mib` MiB from pinned memory of the host to the device, fp32 in every precision.
 
-    The other three moves, pageable there and both kinds back, are in the record's `transfer`, as for every
-    workload. The end-to-end time of this workload is three moves one after another, and means no more than that.
+    The other three moves, pageable there and both kinds back, are in the record's `transfer`. The end-to-end
+    time of this workload means no more than three moves one after another.
     """
     import torch
 

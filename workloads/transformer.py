@@ -30,7 +30,6 @@ SIZES: dict[str, Any] = {
     flops=lambda width, length, batch: 3 * forward_flops(width, length, batch, batch * length),
 )
 def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared:
-    """Return a step of AdamW on `batch` sequences of `length` tokens."""
     import torch
     from torch.nn import functional as F
 
@@ -77,10 +76,8 @@ def forward_flops(width: int, length: int, batch: int, predictions: int) -> floa
 def attention_flops(width: int, length: int, batch: int) -> float:
     """Return FLOPs of attention over all layers, forward; backward takes twice as many.
 
-    A full square takes 4 b l^2 w for a layer. The mask leaves l (l + 1) / 2 pairs of positions; only those count,
-    as in FlashAttention's figures, because no kernel has to compute the rest, and a rate above the peak stays
-    impossible. Utilisation after PaLM's convention counts the whole square. Scores that a backward kernel computes
-    again do not count.
+    Only the l (l + 1) / 2 pairs of positions that the mask leaves count, as in FlashAttention's figures, so
+    that a rate above the peak stays impossible. Scores that a backward kernel computes again do not count.
     Source: Dao, "FlashAttention-2", 2023, section 4.1; Chowdhery et al., "PaLM", 2022, appendix B.
     """
     return DECODER_LAYERS * 2.0 * batch * length * (length + 1) * width

@@ -29,7 +29,6 @@ Cells = Mapping[Case, Sequence[Record]]
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Compare two sets of records."""
     (base, base_sound), (other, other_sound) = (
         _of_one_machine(path) for path in (options.base, options.other)
     )
@@ -38,10 +37,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
-    """Tabulate the speedup of `other` over `base` for every case of either.
-
-    Below the table, a sentence names the reason of each speedup that is not the device's.
-    """
+    """Tabulate the speedup of `other` over `base`; a sentence names each reason that is not the device's."""
     cases = list(dict.fromkeys(record.case for record in [*base, *other]))
     sides = [{case: _usable(side, case) for case in cases} for side in (base, other)]
     names = _names(base, other)
@@ -58,11 +54,7 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
 
 
 def read(path: Path) -> tuple[list[Record], bool]:
-    """Return a path's readable records, and whether all were readable.
-
-    Raises:
-        WorkloadsError: there is no record.
-    """
+    """Return a path's readable records, and whether all were readable; raise WorkloadsError without any."""
     records, sound = [], True
     for item in read_records(path):
         if isinstance(item, RecordError):
@@ -76,11 +68,7 @@ def read(path: Path) -> tuple[list[Record], bool]:
 
 
 def _of_one_machine(path: Path) -> tuple[list[Record], bool]:
-    """Return the records of one side.
-
-    Raises:
-        WorkloadsError: they are of several machines, whose times must not be averaged.
-    """
+    """Return the records of one side, or raise WorkloadsError: times of several machines are not averaged."""
     records, sound = read(path)
     machines = list(dict.fromkeys(record.hardware for record in records))
     if len(machines) > 1:

@@ -1,7 +1,6 @@
 """The process that repeats are forked from: it has imported torch once, and opens no device.
 
-Its orders come through a socket from `workloads.harness.repeat.forks`, and it ends with that. A forked process
-inherits torch's modules but no thread, open file, device, user code or state of random numbers.
+Its orders come through a socket from `workloads.harness.repeat.forks`, and it ends with that.
 """
 
 from __future__ import annotations
@@ -80,7 +79,8 @@ def _begun(order: str, descriptor: int, phases: Phases, measure: Measure) -> int
 def _received(connection: socket.socket) -> tuple[str, list[int]] | None:
     """Return the next order and its three descriptors, two of them streams.
 
-    An order is a repeat as JSON, with its lock, or empty for a server of models, with the socket for its orders.
+    An order is a repeat as JSON, with its lock, or empty for a server of models, with the socket for its
+    orders.
     """
     content, descriptors, _, _ = socket.recv_fds(connection, ORDER_BYTES, 3)
     return (json.loads(content), descriptors) if content else None
@@ -151,11 +151,7 @@ def _forked(connection: socket.socket, descriptors: list[int]) -> int:
 
 
 def _draw_anew() -> None:
-    """Give numpy and torch fresh random states.
-
-    A fresh process seeds numpy's global state and torch's default generator from the system. Python's `random`
-    does so itself after a fork.
-    """
+    """Give numpy and torch fresh random states, as in a fresh process; Python's `random` does so itself."""
     import numpy
     import torch
 
@@ -166,8 +162,8 @@ def _draw_anew() -> None:
 def _resident_files() -> list[int]:
     """Return an address in each piece of a file, such as a library, in memory.
 
-    A fork does not map these pages, so a process must read them; otherwise its peak of memory would be smaller
-    than a fresh process's.
+    A fork does not map these pages, so a process must read them; otherwise its peak of memory would be
+    smaller than a fresh process's.
     """
     addresses: list[int] = []
     with suppress(OSError), open("/proc/self/pagemap", "rb", buffering=0) as pages:

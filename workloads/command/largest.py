@@ -59,11 +59,7 @@ def _ending(record: Record) -> str:
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mode: str = EAGER) -> Case:
-    """Return the first case of a search; a missing `grow` takes its tiny value.
-
-    Raises:
-        WorkloadsError: the workload has no such size parameter, or the rest of the size is wrong.
-    """
+    """Return a search's first case, or raise WorkloadsError; a missing `grow` takes its tiny value."""
     workload = find(name)
     if grow not in workload.sizes:
         names = ", ".join(workload.sizes)
@@ -103,7 +99,6 @@ def _peak(record: Record) -> str:
 
 
 def answer(result: Largest, grow: str, limit: int | None) -> str:
-    """Return the result of a search as a sentence."""
     if result.reason:
         so_far = f"{grow}={result.fits} fits" if result.fits else "no tried size fits"
         return f"stopped: {result.reason}; {so_far}"

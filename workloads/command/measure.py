@@ -46,7 +46,6 @@ MISTAKE = 2  # the exit code of a call that is wrong
 
 
 def list_all(options: argparse.Namespace) -> int:
-    """List workloads and suites."""
     workloads = all_workloads().values()
     if options.json:
         rows = {
@@ -87,7 +86,6 @@ def forked(text: str, phases: Phases) -> int:
 
 
 def suite(options: argparse.Namespace) -> int:
-    """Measure a suite."""
     suite = load_suite(options.name).tiny() if options.tiny else load_suite(options.name)
     if load_test.is_meant(options, suite):
         base = Repeat(case=suite.cases[0], **_given(options))
@@ -107,13 +105,11 @@ def suite(options: argparse.Namespace) -> int:
 
 
 def model(options: argparse.Namespace) -> int:
-    """Show a workload's model."""
     print(model_table(find(options.workload).case(parse_size(options.size)), options.threads or cores()))
     return 0
 
 
 def largest(options: argparse.Namespace) -> int:
-    """Find the largest size that fits."""
     size = parse_size(options.size)
     case = first_case(options.workload, size, options.grow, options.precision, options.mode)
     result = find_largest(repeat_of(options, case), options.grow, options.limit, say)

@@ -15,10 +15,7 @@ class Parser(argparse.ArgumentParser):
     _given: Sequence[str] = ()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments; exit with a sentence and code 2 if one is unknown.
-
-        The subcommand's defaults have its parser as `parser`.
-        """
+        """Exit with a sentence and code 2 for an unknown word; the options have the subcommand's `parser`."""
         options, rest = self.parse_known_args(args, namespace)
         if rest:
             parser = getattr(options, "parser", self)
@@ -26,7 +23,6 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments, and remember them for an error's sentence."""
         self._given = tuple(args or ())
         return super().parse_known_args(args, namespace)
 
@@ -40,7 +36,6 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
     def option_hint(self, word: str) -> str:
-        """Suggest the option nearest to an unknown one, or list all."""
         return hint(word.partition("=")[0], [name for name in self._option_string_actions if name != "-h"])
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -16,7 +16,6 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def say(text: str) -> None:
-    """Print progress to standard error, if possible; standard output is for records."""
     with suppress(OSError):  # a full disk behind standard error must not end a measurement
         print(text, file=sys.stderr, flush=True)
 
@@ -33,11 +32,7 @@ class Records:
         self._folder = folder
 
     def put(self, record: Record) -> None:
-        """Print or write a record, or say which file it went to.
-
-        Raises:
-            WorkloadsError: no file system of this machine has room.
-        """
+        """Print or write a record, or say which file it went to; raise WorkloadsError without any room."""
         if not self.kept:
             try:
                 return self._put(record)
@@ -79,11 +74,7 @@ def _reason(error: Exception) -> str:
 
 
 def _new_file() -> Path:
-    """Make a file in the current folder, or in another with room.
-
-    Raises:
-        WorkloadsError: no folder has room.
-    """
+    """Make a file in the current folder, or in another with room, or raise WorkloadsError."""
     for folder in (os.curdir, tempfile.gettempdir(), SHARED_MEMORY, os.path.expanduser("~")):
         with suppress(OSError):
             return _file_in(folder)
@@ -91,11 +82,7 @@ def _new_file() -> Path:
 
 
 def _file_in(folder: str) -> Path:
-    """Make a file in a folder.
-
-    Raises:
-        OSError: it is full.
-    """
+    """Make a file in a folder, or raise OSError if it is full."""
     room = os.statvfs(folder)
     if not room.f_bavail * room.f_frsize:  # an empty file needs none
         raise OSError(f"{folder} is full")

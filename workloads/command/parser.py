@@ -304,14 +304,12 @@ def _name(text: str) -> str:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Say whether this machine is fit to measure on."""
     results = before_measuring(options.before, options.gpus) if options.before else findings()
     print("\n".join(f"{'ok  ' if fit else 'warn'}  {text}" for fit, text in results))
     return 0 if all(fit for fit, _ in results) else 1
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show records."""
     records, sound = read(options.path)
     if options.json:
         print("\n".join(record.to_json() for record in records))
@@ -323,7 +321,6 @@ def show(options: argparse.Namespace) -> int:
 
 
 def roofline(options: argparse.Namespace) -> int:
-    """Print the bound of each case."""
     records, sound = read(options.path)
     print(roofline_json(records) if options.json else roofline_text(records))
     return 0 if sound else 1

@@ -49,11 +49,7 @@ TITLES = {PRODUCT: "matrix product", COPY: "copying memory", READ: "reading memo
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit to measure with a workload at the best of several sizes.
-
-    Attributes:
-        rates: kind, precision, mode and processes of each measured rate, as in `RoofRate.name`.
-    """
+    """A limit to measure at the best of several sizes; `rates` are as in `RoofRate.name`."""
 
     rates: tuple[tuple[str, str, str, int], ...]
     workload: str
@@ -61,7 +57,6 @@ class Limit:
 
     @property
     def estimate_s(self) -> float:
-        """Approximate seconds of its measurement."""
         searching_s = SEARCH_S if self.workload == "roof" else 0.0
         return searching_s + REPEAT_S * (1 + (len(self.sizes) > 1) * len(self.sizes) / 2)
 

@@ -29,18 +29,18 @@ class Prepared:
 
     Attributes:
         step: one step, without synchronising; returns its result.
-        inputs: device tensors that a caller would have to move there. The engine changes them in place to see that
-            the result follows.
+        inputs: device tensors that a caller would have to move there. The engine changes them in place to see
+            that the result follows.
         reference: the float64 result on the CPU, from the present inputs.
-        view: selects from a large result what `reference` computes. Both can return several tensors, each of which
-            must be right.
+        view: selects from a large result what `reference` computes. Both can return several tensors, each of
+            which must be right.
         units, unit: work of one step in the user's terms, such as 2 images.
         flops: floating-point operations of one step, by formula.
         bytes: compulsory traffic of one step: inputs read once, result written once.
         matmul_flops: the part of `flops` in matrix products and convolutions, which torch's counter confirms.
         reset: restores what steps change, such as a model in training.
-        learns: `reset` restores something learnt, so the result is a loss, which must fall; else it restores a
-            place in the data, and the reference knows every step's result.
+        learns: `reset` restores something learnt, so the result is a loss, which must fall; else it restores
+            a place in the data.
         watched: a context in which a step records dropout's masks and the like for `reference`.
         tolerance: multiplies the precision's bound, for roundings over many layers.
         moves_inputs: the step itself moves its inputs to the device, as with a data loader.
@@ -77,7 +77,6 @@ class Prepared:
 
     @property
     def is_training(self) -> bool:
-        """True if steps change a model and return its loss."""
         return self.reset is not None and self.learns
 
 
@@ -89,8 +88,8 @@ class JobResult:
         losses: of every step, in order; empty without learning.
         metric, value: of its target, such as the accuracy on held-out data.
         target: a bound of `value`, a lower one if `higher_is_better`.
-        step_s: host seconds from the end of each step to the next; if the device runs behind its host, only their
-            sum is time of computing.
+        step_s: host seconds from the end of each step to the next; if the device runs behind its host, only
+            their sum is time of computing.
         memory: over the job, as step, rank, and bytes allocated, reserved and at the peak: `MemoryAt`.
     """
 
@@ -115,7 +114,7 @@ class Job:
     """A whole piece of work, such as training to a target.
 
     Attributes:
-        run: does all of it from the beginning and waits for the device; returns the result.
+        run: does all of it from the beginning and waits for the device.
         warm_up: pays a first step's one-off costs, on a model that is dropped.
         units, unit: work of the whole job in the user's terms, such as 60000 images.
         flops, bytes, matmul_flops, parameters, data: as in `Prepared`, of the whole job.
@@ -139,7 +138,6 @@ class Env:
     Data is drawn on the CPU on any device, so that a seed gives every machine the same numbers.
 
     Attributes:
-        dtype: element type of the case's precision.
         to_device: the engine's, which times the moves of host tensors separately.
         data: folder with the real data sets; None to draw data.
         mode: of the case, see `compiled`.
@@ -166,7 +164,7 @@ class Env:
         return self._drawn(torch.randn, shape, dtype or self.dtype)
 
     def rand(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Draw uniform values in [0, 1), such as images, on the device."""
+        """Draw uniform values in [0, 1), on the device."""
         import torch
 
         return self._drawn(torch.rand, shape, dtype or self.dtype)
@@ -193,7 +191,7 @@ class Env:
         return self.to_device(self._ordered(tensor))
 
     def draw(self, high: int, count: int = 1) -> list[int]:
-        """Draw `count` different integers in [0, high), sorted; fewer if `high` is smaller."""
+        """Draw different integers in [0, high), sorted; fewer if `high` is smaller."""
         import torch
 
         return sorted(torch.randperm(high, generator=self.generator)[:count].tolist())
@@ -208,22 +206,16 @@ class Env:
         return self.ordered(model.to(self.device, dtype or torch.float32))
 
     def ordered(self, model: Module) -> Module:
-        """Bring a model's weights to the layout."""
         placed, channels_last = cast(Any, model), self._memory_format()
         return cast(Module, placed.to(memory_format=channels_last) if channels_last else placed)
 
     def compiled(self, function: Function) -> Function:
-        """Return a function or model in the case's mode: compiled or as written.
-
-        A step that uses this has the modes of torch.compile, without torch's own CUDA graphs: see
-        `engine.build.captured`.
-        """
+        """Return a function or model in the case's mode, without torch's own CUDA graphs."""
         import torch
 
         return cast(Function, torch.compile(function, dynamic=False)) if self.mode in COMPILED else function
 
     def autocast(self) -> torch.autocast:
-        """Return the context of mixed precision, without effect in fp32 and tf32."""
         import torch
 
         return torch.autocast(self.device.type, self.dtype, enabled=self.precision in ("fp16", "bf16"))

@@ -39,8 +39,7 @@ class Workload:
         tiny: a size that runs in milliseconds, for tests.
         build: makes a `Prepared` or a `Job` from an `Env` and the sizes.
         kind: a step on data in place, a step with a data loader, or a whole job.
-        of: the workload with the same computation, without this one's loader, job or processes; it has no other
-            parameters.
+        of: the workload with the same computation, without this one's loader, job or processes.
         scaling: with more processes the work grows (`weak`) or is shared (`strong`).
         all_gpus: it must load all GPUs of a machine, and is skipped if twice as many processes fit.
         wrapper: each process has all of the model (DDP) or a share (FSDP).
@@ -50,13 +49,13 @@ class Workload:
         by_size: table of its sizes in a report: matrices by `n`, or images by `pixels` and `batch`.
         layouts: memory layouts to try; the fastest is measured.
         attention: its step calls torch's attention, with several kernels to try on new GPUs.
-        elements: lower bound, from the sizes, of live numbers in the case's precision. It and `flops` need no
-            torch, to skip sizes too large for a machine's memory or time.
+        elements: lower bound, from the sizes, of live numbers in the case's precision, to skip sizes too
+            large for a machine.
         flops: lower bound, from the sizes, of a step's or job's FLOPs.
         multiples: divisors of parameters, from the sizes, for a search of sizes.
         published: parameters that name a published model, with only the listed values.
-        optional: parameters that can be left out, with a default that gives the case the same name; None without
-            one.
+        optional: parameters that can be left out, with a default that gives the case the same name; None
+            without one.
         precisions, modes: supported ones, if the device has them too.
     """
 
@@ -86,12 +85,7 @@ class Workload:
     modes: tuple[str, ...] = MODES[:1]
 
     def case(self, size: Mapping[str, object], precision: str = "fp32", mode: str = EAGER) -> Case:
-        """Check size, precision and mode, and make a case.
-
-        Raises:
-            WorkloadsError: a parameter is unknown, missing, too small or not a published model, or precision or
-                mode is not supported.
-        """
+        """Make a case, or raise WorkloadsError for an unsupported size, precision or mode."""
         if precision not in self.precisions:
             names = ", ".join(self.precisions)
             raise WorkloadsError(f"precision {precision!r} is unknown; choose from {names}")
@@ -116,13 +110,11 @@ class Workload:
 
     @property
     def in_group(self) -> bool:
-        """True if several processes, `processes` in its size, measure it together."""
         return "processes" in self.sizes
 
     def grid(
         self, choices: Mapping[str, tuple[int, ...]], precision: str = "fp32", mode: str = EAGER
     ) -> Iterator[Case]:
-        """Yield every combination of the chosen sizes as a case."""
         for values in itertools.product(*choices.values()):
             yield self.case(dict(zip(choices, values, strict=True)), precision, mode)
 
@@ -168,7 +160,6 @@ def declared(name: str) -> Workload | None:
 
 
 def import_built_in() -> None:
-    """Import every workload of this package, but not the user's folder."""
     for folder in FOLDERS:
         for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
             if not module.ispkg and not module.name.startswith("_"):
@@ -204,11 +195,7 @@ def _import_folder(folder: Path) -> None:
 
 
 def find(name: str) -> Workload:
-    """Return the workload of this name; its folder is imported once.
-
-    Raises:
-        WorkloadsError: it does not exist; the message names similar ones.
-    """
+    """Return the workload of this name, or raise WorkloadsError with similar names."""
     if name in _found and os.environ.get(FOLDER) in _looked_in:
         return _found[name]
     registered = all_workloads()

@@ -30,7 +30,6 @@ def flops_of(millions: int, batch: int, length: int) -> float:
     flops=flops_of,
 )
 def gpt2_train(env: Env, millions: int, batch: int, length: int) -> Prepared:
-    """Return a step of AdamW on `batch` sequences of `length` tokens."""
     import torch
 
     from workloads.nets.gpt2 import adamw, check_length, drawn_gpt, next_token_loss

@@ -27,10 +27,9 @@ from workloads.nets.shapes import LLAMA, LLAMA_MILLIONS
 def llm_decode(env: Env, millions: int, batch: int, context: int) -> Prepared:
     """Return the scores of one token for each of `batch` sequences of `context` tokens.
 
-    Every step decodes the same position, so its latency is that of a token. At batch 1 all weights are read for
-    one token, which takes their bytes over the rate at which products of one row (`gemm` with m = 1 and the
-    model's width as k) read; then come attention and the launches of some 35 operations a block. On a GPU that
-    rate is the memory's. On a CPU it can be a fraction, because torch's product of one row then uses one core.
+    Every step decodes the same position, so its latency is that of a token. At batch 1 all weights are read
+    for one token, at the rate at which products of one row (`gemm` with m = 1) read; on a CPU, torch's
+    product of one row can use one core.
     """
     from workloads.nets.llama import LlamaPass
 

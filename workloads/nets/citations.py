@@ -60,7 +60,7 @@ def gcn_task(env: Env) -> Task:
 
 
 def gcn_recipe(task: Task, hidden: int) -> Recipe:
-    """Return the network and recipe of pytorch/examples (gcn): 23,040 weights at 16."""
+    """Return the network and recipe of pytorch/examples (gcn)."""
     import torch
     from torch.nn import functional as F
 
@@ -85,8 +85,7 @@ def flops(task: Task, hidden: int) -> tuple[float, float, float]:
     """Return the FLOPs forward, of a training step, and of its dense part (torch's count).
 
     A sparse product takes two operations for each entry and column; backward takes one such product for each
-    needed gradient: of the words' weights, of both products with the links, and of both factors of the dense
-    product.
+    needed gradient.
     """
     classes, papers = task.graph.classes, len(task.labels)
     words = 2.0 * len(task.weights) * hidden
@@ -96,5 +95,4 @@ def flops(task: Task, hidden: int) -> tuple[float, float, float]:
 
 
 def graph_bytes(task: Task) -> int:
-    """Return the bytes of the words' coordinates, and of the links."""
     return task.entries.nbytes + task.links.indices().nbytes + task.links.values().nbytes

@@ -32,7 +32,6 @@ FEWEST = 3  # batches whose losses are averaged for it: of one, small ones diffe
 
 
 def train(env: Env, net: Net, batch: int) -> Prepared:
-    """Return training steps on one batch in place: the computation alone."""
     inputs = tuple(env.place_exact(tensor) for tensor in pictures(env, batch))
     return training_step(
         env, env.model(net), loss, inputs, adam, unit="images", units=batch, tolerance=TOLERANCE
@@ -40,25 +39,22 @@ def train(env: Env, net: Net, batch: int) -> Prepared:
 
 
 def infer(env: Env, net: Net, batch: int) -> Prepared:
-    """Return forward passes of one batch in place: the computation alone."""
     images = env.place(pictures(env, batch)[0])
     return inference_step(env, env.model(net, env.dtype), images, unit="images", tolerance=TOLERANCE)
 
 
 def train_loader(env: Env, net: Net, batch: int, workers: int) -> Prepared:
-    """Return training steps on a loader's batches."""
     loader = Loader(env, pictures(env, EPOCH * batch), batch, workers)
     return loaded_training(env, env.model(net), loss, loader, adam, unit="images", tolerance=TOLERANCE)
 
 
 def infer_loader(env: Env, net: Net, batch: int, workers: int) -> Prepared:
-    """Return forward passes of a loader's batches."""
     loader = Loader(env, (pictures(env, EPOCH * batch)[0].to(env.dtype),), batch, workers)
     return loaded_inference(env.model(net, env.dtype), loader, unit="images", tolerance=TOLERANCE)
 
 
 def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers: int) -> Job:
-    """Return `epochs` times `batches` training steps through the loader; the loss must fall to 90 %."""
+    """Return training steps through the loader; the loss must fall to 90 %."""
     import torch
 
     loader = Loader(env, pictures(env, min(batches, EPOCH) * batch), batch, workers)
@@ -82,7 +78,7 @@ def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers
 
 
 def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job:
-    """Return `batches` forward passes through the loader; the last result is compared with float64."""
+    """Return forward passes through the loader; the last result is compared with float64."""
     import torch
 
     images = pictures(env, min(batches, EPOCH) * batch)[0].to(env.dtype)
@@ -109,10 +105,7 @@ def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job
 
 
 def pictures(env: Env, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return pictures of 3 x 32 x 32 with noise on their class's squares, and classes.
-
-    The squares can be learnt, so that a failing training shows.
-    """
+    """Return pictures of 3 x 32 x 32 with noise on their class's squares, and classes."""
     import torch
 
     labels = torch.randint(CLASSES, (count,), generator=env.generator)
@@ -122,14 +115,12 @@ def pictures(env: Env, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def loss(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the cross-entropy, the mean over the batch."""
     from torch.nn import functional as F
 
     return F.cross_entropy(model(images), labels)
 
 
 def adam(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """Return Adam with the load test's learning rate."""
     import torch
 
     return fused(torch.optim.Adam, parameters, lr=LEARNING_RATE)
@@ -175,11 +166,7 @@ def _job(
 
 
 class Way(NamedTuple):
-    """One of the six ways to measure a network.
-
-    Attributes:
-        more: further size parameters besides `batch`, with their usual values.
-    """
+    """One of the six ways to measure a network."""
 
     name: str
     task: Task
@@ -210,8 +197,8 @@ def register(
 ) -> None:
     """Register the six workloads of a network, such as `NAME_train` and `NAME_infer_loader`.
 
-    The first line of the network's `module` is their summary. `check` raises WorkloadsError for a batch that the
-    network cannot be trained on.
+    The first line of the network's `module` is their summary. `check` raises WorkloadsError for a batch that
+    the network cannot be trained on.
     """
     for way in WAYS:
         sizes = {"batch": batch, **way.more}

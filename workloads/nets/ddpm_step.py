@@ -26,12 +26,11 @@ TOLERANCE = 10.0  # roundings add up over 70 convolutions
 
 
 def parameters(channels: int = PUBLISHED) -> int:
-    """Return the model's parameters: 35.7 million at the published width."""
     return 2178 * channels**2 + 484 * channels + 3
 
 
 def image_flops(channels: int = PUBLISHED) -> float:
-    """Return a training step's FLOPs for one image: convolutions, linear layers and attention."""
+    """Return a training step's FLOPs for one image."""
     return 2_214_424.0 * channels**2 + 8_146_944.0 * channels
 
 
@@ -46,7 +45,6 @@ def flops(batch: int, processes: int = 1, channels: int = PUBLISHED, **others: i
 
 
 def multiples(**size: int) -> dict[str, int]:
-    """Return the divisor of the channels, which form groups for the norms."""
     return {"channels": STRIDE}
 
 
@@ -56,11 +54,7 @@ ddpm_workload = partial(
 
 
 def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepared:
-    """Prepare steps on the same pictures, noise and times, shared by the ranks.
-
-    Raises:
-        UnsupportedError, WorkloadsError: as `check_precision` and `checked_net`.
-    """
+    """Prepare steps on the same pictures, noise and times, shared by the ranks."""
     import torch
 
     from workloads.harness.group.distributed import check_exchange
@@ -103,11 +97,7 @@ def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepar
 
 
 def checked_net(env: Env, channels: int) -> UNet:
-    """Return the model.
-
-    Raises:
-        WorkloadsError: the channels do not form the norms' groups.
-    """
+    """Return the model, or raise WorkloadsError if the channels do not form the norms' groups."""
     from workloads.nets.unet import UNet
 
     if channels % STRIDE:
@@ -118,11 +108,7 @@ def checked_net(env: Env, channels: int) -> UNet:
 
 
 def check_precision(env: Env) -> None:
-    """Refuse fp16 on a CPU.
-
-    Raises:
-        UnsupportedError: it is.
-    """
+    """Raise UnsupportedError for fp16 on a CPU."""
     if env.precision == "fp16" and env.device.type == "cpu":
         raise UnsupportedError(
             "training this model in fp16 on a CPU takes a minute for each image: torch has no fast kernels "

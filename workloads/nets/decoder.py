@@ -13,8 +13,6 @@ from workloads.nets.shapes import DECODER_HEAD_WIDTH, DECODER_LAYERS, DECODER_VO
 def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module:
     """Return a model: tokens (batch x length) to scores, at every position or the last.
 
-    Learned positions, and an output layer of its own.
-
     Raises:
         WorkloadsError: the heads of 64 do not divide the width.
     """
@@ -44,8 +42,6 @@ def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module
 
 
 def block(width: int, heads: int) -> torch.nn.Module:
-    """Return one block: attention, then the network, both pre-norm."""
-
     class Attention(nn.Module):
         def __init__(self) -> None:
             super().__init__()

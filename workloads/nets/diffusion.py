@@ -69,7 +69,6 @@ class Trainer:
         self._learnt: list[torch.Tensor] = list(net.parameters())
 
     def step(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """Learn from images, noise and times; return each image's loss."""
         parts: list[torch.Tensor] = []
 
         def loss() -> torch.Tensor:
@@ -83,17 +82,15 @@ class Trainer:
         return parts[0].detach()
 
     def seen(self, losses: torch.Tensor, images: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the last step's losses and predictions of its first images."""
         self.learner.check_changed()
         return losses[:images], self._predicted[:images]
 
     def exact(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the same in float64 from the beginning, by the watched step's first images."""
+        """Return `seen` in float64 from the beginning, by the watched step's first images."""
         with torch.no_grad():
             return losses(self.learner.exact(), as_exact(self._amounts), *map(as_exact, inputs))
 
     def reset(self) -> None:
-        """Restore the beginning."""
         self.learner.reset()
 
     def unexchanged(self) -> AbstractContextManager[Any]:
@@ -111,7 +108,6 @@ class LoadedSteps:
         self._drawn: Batch = ()
 
     def step(self) -> torch.Tensor:
-        """Learn from the loader's next images; return each one's loss."""
         (images,) = self._loader.take()
         self._drawn = drawn(images, self._generator)
         return self.trainer.step(flipped(images, self._drawn[0]), *self._drawn[1:])
@@ -123,7 +119,6 @@ class LoadedSteps:
         return self.trainer.exact(flipped(images[:count], flips), noise, times)
 
     def reset(self) -> None:
-        """Restore the model's beginning, and continue with the data's next epoch."""
         self.trainer.reset()
         self._loader.restart()
         self._generator.manual_seed(self._seed)
@@ -155,11 +150,9 @@ class Epoch:
             self._images = self._images.pin_memory()
 
     def warm_up(self) -> None:
-        """Take some steps, without a trace."""
         self._train(min(WARM_UP, self._steps))
 
     def run(self) -> JobResult:
-        """Run the whole epoch, from the model's beginning."""
         step_losses, trace = self._train(self._steps)
         means = mean_over_ranks(step_losses).tolist()
         late = statistics.fmean(means[-max(int(LAST * len(means)), 1) :])
@@ -199,7 +192,7 @@ class Epoch:
 
 
 def loader_of(env: Env, images: torch.Tensor, batch: int, workers: int) -> Loader:
-    """Return a loader that makes each image, bytes on the host, float32."""
+    """Return a loader that makes each image float32."""
     return Loader(env, (images,), batch, workers, lambda rows: (normalised(CIFAR10, rows[0]),))
 
 
@@ -212,20 +205,15 @@ def drawn(images: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tenso
 
 
 def flipped(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """Mirror some of the images."""
     return torch.where(flips, images.flip(3), images)
 
 
 def _adam(parameters: Any) -> torch.optim.Optimizer:
-    """Make Adam, fused: on a CPU six times as fast."""
     return torch.optim.Adam(parameters, LEARNING_RATE, fused=True)
 
 
 class Trace:
-    """Every step's time, without waits for the device, and ranks' memory at some.
-
-    Other processes cannot see a rank's memory.
-    """
+    """Every step's time, without waits for the device, and ranks' memory at some."""
 
     def __init__(self, device: torch.device, steps: int, every: int = 50) -> None:
         """Note memory after each `every` steps, and after the last of `steps`."""
@@ -234,7 +222,6 @@ class Trace:
         self._memory: list[tuple[int, int, int, int, int]] = []
 
     def step_ended(self) -> None:
-        """Note that a step has been handed to the device."""
         self._marks.append(self._mark())
         step = len(self._marks) - 1
         if step % self._every == 0 or step == self._steps:

@@ -35,7 +35,6 @@ class GptBlock(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return features of the same shape, [b, l, width]."""
         parts = self.together(self.norm(x)).unflatten(-1, (3, self.heads, -1)).movedim(2, 0)
         query, key, value = parts.transpose(2, 3)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -55,13 +54,11 @@ class Gpt(nn.Module):
         self.norm = nn.LayerNorm(shape.width)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Score the next tokens."""
         features = self.blocks(self.tokens(tokens) + self.places.weight[: tokens.shape[1]])
         return F.linear(self.norm(features), self.tokens.weight)
 
 
 def drawn_gpt(env: Env, shape: GptShape) -> Gpt:
-    """Build the model on the device, with quickly drawn matrices."""
     model = drawn_model(env, lambda: Gpt(shape), torch.float32)
     with torch.no_grad():
         for table in (model.tokens, model.places):
@@ -75,15 +72,10 @@ def next_token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def adamw(weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """Make the optimizer that GPT-2 is trained with."""
     return fused(torch.optim.AdamW, weights, lr=LEARNING_RATE, betas=BETAS, weight_decay=DECAY)
 
 
 def check_length(shape: GptShape, length: int) -> None:
-    """Check that the model has a position for each token.
-
-    Raises:
-        WorkloadsError: the sequence is longer.
-    """
+    """Raise WorkloadsError if the model has no position for each token."""
     if length > shape.length:
         raise WorkloadsError(f"size length={length} must be at most {shape.length}, the model's longest")

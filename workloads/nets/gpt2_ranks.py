@@ -46,7 +46,6 @@ class GroupTrainer:
         return drawn_gpt(replace(env, device=place, to_device=lambda tensor: tensor.to(place)), self._shape)
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Learn from this rank's tokens; return their loss."""
         return self._learner.learn(lambda: next_token_loss(self._called, tokens))
 
     def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,8 +55,7 @@ class GroupTrainer:
     def exact(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute `shown` from the beginning, in a wider type, for all ranks.
 
-        If the device has no room for it, its weights are on the host, and each block's on the device only while it
-        computes.
+        If the device has no room for it, each block is on it only while it computes.
         """
         wide = wider_than(self._env.dtype)
         generator = torch.Generator()

@@ -1,8 +1,7 @@
 """A graph convolutional network of two layers, on sparse matrices in coordinates.
 
 Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, 2016
-(https://arxiv.org/abs/1609.02907). Coordinates (COO) work the same on CPU and CUDA; a model with a matrix in
-compressed rows (CSR) cannot even be copied.
+(https://arxiv.org/abs/1609.02907). A model with a matrix in compressed rows (CSR) cannot even be copied.
 """
 
 from __future__ import annotations
@@ -17,10 +16,7 @@ DROPPED = 0.5
 
 
 def normalised_links(links: torch.Tensor, papers: int) -> torch.Tensor:
-    """Return D^-1/2 (A + I) D^-1/2 of undirected links A [2, m].
-
-    It is the paper's equation 2: sparse, float32, symmetric, [papers, papers].
-    """
+    """Return D^-1/2 (A + I) D^-1/2 of undirected links A [2, m]: sparse, float32, [papers, papers]."""
     places = torch.cat([links, links.flip(0), torch.arange(papers).repeat(2, 1)], 1)
     degree = torch.bincount(places[0], minlength=papers).float()
     values = (degree[places[0]] * degree[places[1]]).rsqrt()
@@ -36,8 +32,7 @@ class GraphNet(nn.Module):
         links: sparse [papers, papers], symmetric.
         entries: int64, [2, n]: paper and word, sorted, each pair once.
         dictionary: number of words.
-        hidden: width of the first layer.
-        classes: width of the second.
+        hidden, classes: widths of the layers.
     """
 
     def __init__(
@@ -83,8 +78,7 @@ def _product(matrix: torch.Tensor, transposed: torch.Tensor, dense: torch.Tensor
 class _Product(torch.autograd.Function):
     """A sparse matrix times a dense one, with the transposed matrix given.
 
-    Torch's own gradient would sort the transposed anew in every step, and call the product of dense matrices,
-    whose count includes every zero.
+    Torch's own gradient would sort the transposed anew in every step.
     """
 
     @staticmethod

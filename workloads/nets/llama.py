@@ -76,7 +76,6 @@ class LlamaBlock(nn.Module):
     def forward(
         self, x: torch.Tensor, turns: torch.Tensor, cache: Cache = None, start: int = 0
     ) -> torch.Tensor:
-        """As `LlamaAttention.forward`."""
         x = x + self.attention(self.norm(x), turns, cache, start)
         gate, up = self.gate_and_up(self.norm_after(x)).chunk(2, dim=-1)
         added: torch.Tensor = x + self.down(F.silu(gate) * up)
@@ -95,7 +94,6 @@ class Llama(nn.Module):
 
     @property
     def table(self) -> torch.Tensor:
-        """Weights of the scores [vocabulary, width]."""
         return self.embed.weight if self.head is None else self.head.weight
 
     def forward(
@@ -116,7 +114,7 @@ class LlamaPass:
     Attributes:
         inputs: the tokens [b, l]; if l is below 16, candidates for the next tokens, of which the first l are.
         bytes: least traffic of a pass.
-        is_exact_on_device: `exact` computes on the device, which has room for two blocks in float64.
+        is_exact_on_device: the device has room for two blocks in float64, so `exact` computes there.
     """
 
     def __init__(self, env: Env, shape: LlamaShape, batch: int, length: int, start: int = 0) -> None:
@@ -140,14 +138,12 @@ class LlamaPass:
         self._trace: LlamaTrace | None = None
 
     def step(self) -> torch.Tensor:
-        """Return the scores [b, vocabulary]."""
         with torch.inference_mode():
             tokens = self.inputs[:, : self._length]
             self._trace = self._called(tokens, self._turns, self._caches, self._start)
             return self._trace.scores
 
     def view(self, scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return parts of the first block's cache and output, and of the scores."""
         assert self._trace is not None
         cached = [kept[:SEQUENCES, :, self._start :][:, :, self._positions] for kept in self._caches[0]]
         return torch.stack(cached), self._trace.first[:SEQUENCES], scores[:SEQUENCES, self._rows]
@@ -161,8 +157,8 @@ class LlamaPass:
     def exact(self) -> tuple[torch.Tensor, ...]:
         """Compute `view` in float64: the first block, and the last from its input.
 
-        The blocks between are the same code at the same shapes, and a copy of all would take tens of gigabytes.
-        The last position attends to keys and values as they are cached.
+        The blocks between are the same code at the same shapes, and a copy of all would take tens of
+        gigabytes.
         """
         assert self._trace is not None
         with torch.inference_mode():

@@ -1,7 +1,7 @@
 """A Llama model with low-rank adapters: only the adapters learn.
 
-Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. The paper begins with one factor at zero;
-here it is small and drawn, because the other's gradient would be zero whatever the rest computes.
+Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. Its factor that begins at zero is small
+and drawn here: the other's gradient would be zero whatever the rest computes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Adapted(nn.Module):
         self.widen = nn.Linear(rank, frozen.out_features, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add the adaptation to the frozen layer's result."""
         adapted: torch.Tensor = self.frozen(x) + self.widen(self.narrow(x))
         return adapted
 
@@ -47,7 +46,6 @@ class LoraLlama(nn.Module):
                 setattr(attention, name, Adapted(getattr(attention, name), rank))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Score the next tokens."""
         x = self.base.embed(tokens)
         for block in self.base.blocks:
             x = block(x, self.turns[:, : tokens.shape[1]])

@@ -1,7 +1,7 @@
 """ResNet-50: sixteen blocks of three convolutions in four stages; 25,557,032 parameters.
 
-He et al., "Deep Residual Learning for Image Recognition", 2015, table 1; the stride is in the second convolution
-of a block, as in torchvision and in most published rates.
+He et al., "Deep Residual Learning for Image Recognition", 2015, table 1; the stride is in the second
+convolution of a block, as in torchvision.
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ class LlamaShape(NamedTuple):
     """A model of Llama's family: grouped queries, rotary positions, SwiGLU, no biases.
 
     Attributes:
-        width: of the residual stream.
+        width: of the residual stream; `inner` of the gated network.
         heads, kv_heads: of queries, and of the keys and values that groups of them share.
-        inner: width of the gated network.
         tied: the table of embeddings makes the scores.
     """
 
@@ -26,28 +25,25 @@ class LlamaShape(NamedTuple):
 
     @property
     def head_width(self) -> int:
-        """Width of a head."""
         return self.width // self.heads
 
     @property
     def block_weights(self) -> int:
-        """Weights in a block's products: queries, keys and values, output, and the network."""
         attention = self.width * self.head_width * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.width * self.inner
 
     @property
     def read_weights(self) -> int:
-        """Weights that every pass reads: all blocks, and the table of the scores."""
+        """All blocks, and the table of the scores, which every pass reads."""
         return self.layers * self.block_weights + self.vocabulary * self.width
 
     @property
     def parameters(self) -> int:
-        """All weights, with embeddings and norms."""
         embeddings = 0 if self.tied else self.vocabulary * self.width
         return self.read_weights + embeddings + (2 * self.layers + 1) * self.width
 
     def cached(self, batch: int, positions: int) -> int:
-        """Return the numbers in the keys and values of `positions` of `batch` sequences."""
+        """Return the numbers in the keys and values."""
         return 2 * self.layers * batch * positions * self.kv_heads * self.head_width
 
     def linear_flops(self, batch: int, length: int) -> float:
@@ -85,7 +81,6 @@ class GptShape(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """All weights and biases."""
         block = 12 * self.width**2 + 13 * self.width
         return (self.vocabulary + self.length + 2) * self.width + self.layers * block
 

@@ -53,7 +53,6 @@ class CrossAttention(nn.Module):
         self.key, self.value = nn.Linear(other, width, bias=False), nn.Linear(other, width, bias=False)
 
     def forward(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """Return [b, places, width] for the same shape."""
         parts = (self.query(x), self.key(other), self.value(other))
         query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
         mixed = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
@@ -127,7 +126,6 @@ class TextUNet(nn.Module):
         self.norm, self.leave = nn.GroupNorm(GROUPS, base), nn.Conv2d(base, LATENTS, 3, padding=1)
 
     def forward(self, latents: torch.Tensor, times: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
-        """Return the predicted noise, of the latents' shape."""
         embedded, x = (
             self.embed(_sines(times, self.enter.out_channels).to(latents.dtype)),
             self.enter(latents),
@@ -163,7 +161,7 @@ def attention_flops(shape: TextUNetShape, side: int) -> float:
 
 
 def _sines(times: torch.Tensor, width: int) -> torch.Tensor:
-    """Return cosines and sines [b, width] of times, at frequencies from 1 to 1/10,000."""
+    """Return cosines and sines [b, width] of times."""
     rates = torch.exp(-math.log(10_000) / (width // 2) * torch.arange(width // 2, device=times.device))
     angles = times[:, None].float() * rates
     return torch.cat([angles.cos(), angles.sin()], 1)

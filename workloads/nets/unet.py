@@ -1,11 +1,11 @@
 """The U-Net of denoising diffusion at CIFAR-10's size, with the published widths.
 
-Ho, Jain and Abbeel, Denoising Diffusion Probabilistic Models, 2020 (https://arxiv.org/abs/2006.11239), appendix B:
-128 base channels, multipliers 1, 2, 2, 2, two residual blocks a level, attention at 16 x 16 and in the middle,
-group norm, SiLU, dropout 0.1; 35.7 million parameters.
+Ho, Jain and Abbeel, Denoising Diffusion Probabilistic Models, 2020 (https://arxiv.org/abs/2006.11239),
+appendix B: 128 base channels, multipliers 1, 2, 2, 2, two residual blocks a level, attention at 16 x 16 and
+in the middle, group norm, SiLU, dropout 0.1; 35.7 million parameters.
 
-Weights begin as torch draws them. The paper's last layers begin at zero: the first prediction is then zero
-whatever the rest computes, which no check would notice, and products of zeros need less power.
+The paper's last layers begin at zero, here as torch draws them: a first prediction of zero would hide
+whatever the rest computes, and products of zeros need less power.
 """
 
 from __future__ import annotations
@@ -54,12 +54,11 @@ class UNet(nn.Module):
         self.leave = nn.Sequential(_norm(channels), nn.SiLU(), nn.Conv2d(channels, 3, 3, padding=1))
 
     def attention_flops(self) -> float:
-        """FLOPs of all attention products, forward, for one image: 4 channels places^2."""
+        """Of all attention products, forward, for one image: 4 channels places^2."""
         attended = [layer for layer in self.modules() if isinstance(layer, ImageAttention)]
         return sum(4.0 * layer.channels * layer.places**2 for layer in attended)
 
     def forward(self, images: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
-        """Return the predicted noise, of the images' shape."""
         table: torch.Tensor = self.get_buffer("times")
         embedded = F.silu(self.embed(table[times]))
         x = self.enter(images)
@@ -98,8 +97,7 @@ class Block(nn.Module):
 class ImageAttention(nn.Module):
     """One head of attention between a feature map's places, added to it.
 
-    Two plain matrix products and not torch's fused attention: at 256 places they are 1 % of the net's FLOPs, every
-    device and precision computes the same, and torch counts them on all devices.
+    Two plain matrix products and not torch's fused attention: every device and precision computes the same.
     """
 
     def __init__(self, channels: int, places: int) -> None:
@@ -110,7 +108,6 @@ class ImageAttention(nn.Module):
         self.answer = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the same shape, [n, channels, h, w]."""
         query, key, value = self.ask(self.norm(x)).flatten(2).chunk(3, 1)  # [n, channels, places]
         weights = (query.transpose(1, 2) @ key * x.shape[1] ** -0.5).softmax(-1)
         mixed = (value @ weights.transpose(1, 2)).unflatten(2, x.shape[2:])
@@ -126,7 +123,6 @@ class Upsample(nn.Module):
         self.conv = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return [n, channels, 2 h, 2 w] for [n, channels, h, w]."""
         larger: torch.Tensor = self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
         return larger
 
@@ -136,7 +132,7 @@ def _norm(channels: int) -> nn.GroupNorm:
 
 
 def _sinusoids(rows: int, columns: int) -> torch.Tensor:
-    """Return sines and cosines of times, at frequencies from 1 to 1/10,000, in float64."""
+    """Return sines and cosines of times, in float64."""
     half = columns // 2
     frequencies = torch.exp(-math.log(10_000) / (half - 1) * torch.arange(half, dtype=torch.float64))
     angles = torch.arange(rows, dtype=torch.float64)[:, None] * frequencies

@@ -23,9 +23,8 @@ SHOWN = 256
 def all_reduce(env: Env, kib: int, processes: int) -> Prepared:
     """Return the largest of all processes' values, in place: `kib` KiB of fp32.
 
-    Bytes are those of the bus, 2 (n - 1) / n of all, as in NVIDIA/nccl-tests, doc/PERFORMANCE.md: the rate is that
-    of each link for any number of processes. The smallest size shows the latency. It is the largest and not the
-    sum, because a sum of sums would soon be infinite.
+    Bytes are those of the bus, 2 (n - 1) / n of all, as in NVIDIA/nccl-tests, doc/PERFORMANCE.md. It is not
+    the sum, because a sum of sums would soon be infinite.
     """
     import torch
     import torch.distributed as dist

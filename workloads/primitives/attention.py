@@ -38,7 +38,6 @@ def forward_flops(batch: int, heads: int, length: int, width: int) -> float:
     elements=lambda **size: 4 * math.prod(size.values()),
 )
 def attention(env: Env, batch: int, heads: int, length: int, width: int) -> Prepared:
-    """Return attention of `heads` heads of `width` over `length` positions, forward alone."""
     return _attention(env, (batch, heads, length, width), training=False)
 
 
@@ -54,7 +53,6 @@ def attention(env: Env, batch: int, heads: int, length: int, width: int) -> Prep
     elements=lambda **size: 8 * math.prod(size.values()),
 )
 def attention_train(env: Env, batch: int, heads: int, length: int, width: int) -> Prepared:
-    """Return the same forward and backward."""
     return _attention(env, (batch, heads, length, width), training=True)
 
 

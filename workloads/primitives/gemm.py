@@ -28,9 +28,9 @@ SHOWN = 64  # rows and columns that are checked
 def gemm(env: Env, m: int, n: int, k: int) -> Prepared:
     """Return c = a w' for m activations of k values and n x k weights.
 
-    With m of 4096 and more it is the compute roof. At m = 1 it reads all weights for one product with each: its
-    bound is the memory's bandwidth, or one core's where torch uses only one, as on some CPUs. In fp8 (E4M3) the
-    product is in bf16, and its scales are one; n and k must be multiples of 16 then.
+    With m of 4096 and more it is the compute roof. At m = 1 its bound is the memory's bandwidth, or one
+    core's where torch uses only one. In fp8 (E4M3) the product is in bf16, and its scales are one; n and k
+    must be multiples of 16 then.
     """
     a, weights = env.randn(m, k), env.randn(n, k)
     rows, columns = env.draw(m, SHOWN), env.draw(n, SHOWN)

@@ -18,9 +18,8 @@ from workloads.primitives.gemm import gemm
 def roof(env: Env, side: int) -> Prepared:
     """Return c = a w' of the fastest m, n and k up to `side`.
 
-    The first repeat searches, in eager mode, and the box caches the result: see docs/measuring.md. It is timed
-    afresh, because the best of many samples is too good. Machines can have different products, so compare them by
-    the rate.
+    The first repeat searches, in eager mode, and the box caches the result. It is timed afresh, because the
+    best of many samples is too good. Machines can have different products, so compare them by the rate.
     """
     with env.phase("search"):
         size = fastest_product(env.device, env.precision, side)

@@ -38,7 +38,6 @@ of_ddpm = partial(ddpm_workload, of="ddpm")
     layouts=LAYOUTS,
 )
 def ddpm_weak(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -> Prepared:
-    """Return a step on `batch` pictures for each process."""
     return training_step(env, batch * processes, channels, in_group=True)
 
 

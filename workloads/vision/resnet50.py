@@ -35,7 +35,6 @@ def _flops(batch: int, pixels: int) -> float:
     flops=lambda batch, pixels: 3 * _flops(batch, pixels) * 0.95,  # the pictures need no gradient
 )
 def resnet50_train(env: Env, batch: int, pixels: int) -> Prepared:
-    """Return a step of SGD on `batch` pictures in place."""
     import torch
     from torch.nn import functional as F
 
@@ -71,7 +70,6 @@ def resnet50_train(env: Env, batch: int, pixels: int) -> Prepared:
     flops=_flops,
 )
 def resnet50_infer(env: Env, batch: int, pixels: int) -> Prepared:
-    """Return the scores of `batch` pictures in place."""
     from workloads.nets.resnet50 import resnet50
 
     model, pictures = env.model(resnet50, env.dtype), env.randn(batch, 3, pixels, pixels)

@@ -45,8 +45,8 @@ SEARCHED = 2
 class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
     """Makes tensors without data, and counts their bytes: `live` and `tensors`, the peak.
 
-    A value that the program asks for is 0, 1.0 or False, as if everything went well. With `is_host_gpu` the host's
-    tensors count as a GPU's: a program that sees no GPU has all of them there.
+    A value that the program asks for is 0, 1.0 or False. With `is_host_gpu` the host's tensors count as a
+    GPU's: a program that sees no GPU has all of them there.
     """
 
     def __init__(self, is_host_gpu: bool = False) -> None:
@@ -69,7 +69,7 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         return moved
 
     def peak_bytes(self, device: torch.device) -> int:
-        """Return a process's peak bytes on a device, from its first tensor on.
+        """Return a process's peak on a device, from its first tensor on.
 
         On the host: its heap, and torch and libraries loaded on demand. On a GPU: the segments of torch's
         allocator, with scratch memory for convolutions.
@@ -160,8 +160,7 @@ def faked(
 ) -> Iterator[Fakes]:
     """Compute without values inside, on `device` as one of `processes`, in isolation.
 
-    With `is_host_gpu` the host's tensors count as a GPU's. Modules move by a plain `_apply`, because torch's own
-    refuses some fake tensors.
+    Modules move by a plain `_apply`, because torch's own refuses some fake tensors.
     """
     with (
         replaced(torch.nn.Module, "_apply", _apply),
@@ -249,7 +248,6 @@ class Replica(torch.nn.Module):
                 _gather(parameter, torch.empty_like(parameter.detach()))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model."""
         return self.module(*args, **kwargs)
 
     no_sync = staticmethod(nullcontext)
@@ -264,7 +262,7 @@ def _gather(parameter: torch.nn.Parameter, buffer: torch.Tensor) -> None:
 
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute by `value` inside, if this version of torch has it."""
+    """Replace an attribute inside, if this version of torch has it."""
     if not hasattr(owner, name):
         yield
         return
@@ -277,10 +275,7 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def workspace_bytes(name: str, args: Any, made: Sequence[torch.Tensor], is_gpu: bool = False) -> int:
-    """Return the bytes that an operation takes while it runs; 0 except for convolutions.
-
-    `made` are the results of the operation `name`, such as `convolution`, with the arguments `args`.
-    """
+    """Return the bytes that an operation takes while it runs; 0 except for convolutions."""
     if name == "convolution":
         return _convolution(args[0], args[1], made[0], is_gpu)
     if name == "convolution_backward":
@@ -298,10 +293,7 @@ def libraries_bytes(name: str, made: Sequence[torch.Tensor]) -> dict[str, int]:
 
 
 def _convolution(images: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, is_gpu: bool) -> int:
-    """Return a convolution's bytes: blocked copies for oneDNN, or columns in float64 and on a GPU.
-
-    A column holds all pixels under the kernel, for one pixel of the result, as a factor of a matrix product.
-    """
+    """Return a convolution's bytes: blocked copies for oneDNN, or columns in float64 and on a GPU."""
     if images.dtype != torch.float64 and not is_gpu:
         return sum(t.numel() * t.element_size() for t in (images, weight, out))
     columns = weight[0].numel() * math.prod(out.shape[2:]) * out.shape[0]

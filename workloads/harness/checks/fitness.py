@@ -37,7 +37,6 @@ def findings() -> list[tuple[bool, str]]:
 
 
 def before_measuring(device: str, gpus: int = 1) -> list[tuple[bool, str]]:
-    """Check, without measuring, for obstacles to every measurement on `device`."""
     torch = _torch()
     on_gpus = preflight.gpus(gpus) if device == "cuda" and torch[0] else []
     return [torch, *on_gpus, preflight.shared_memory()]

@@ -100,15 +100,11 @@ def fit(needs: Needs, room: Room) -> Fit:
 
 
 def grown_by(case: Case) -> str | None:
-    """Return the size parameter that makes a case smaller; None if unknown."""
     return next((name for name in GROWS if name in case.params), None)
 
 
 def largest(case: Case, room: Room, predict: Callable[[Case], Needs]) -> int | None:
-    """Return the largest value below a case's growing size that should fit.
-
-    Halving finds it to 1 part in 16, because a prediction takes seconds.
-    """
+    """Return the largest value below a case's growing size that should fit, to 1 part in 16."""
     name = grown_by(case)
     if name is None:
         return None

@@ -1,8 +1,7 @@
 """A host's memory as glibc's malloc manages it, with its fragmentation.
 
-Large blocks are mapped alone and go back at once. Their least size grows with the largest freed block, up to 32
-MiB (mallopt(3), M_MMAP_THRESHOLD). Smaller blocks share a heap that shrinks only from its end. Torch's CPU
-allocator keeps nothing itself.
+Large blocks are mapped alone and go back at once. Their least size grows with the largest freed block, up to
+32 MiB (mallopt(3), M_MMAP_THRESHOLD). Smaller blocks share a heap that shrinks only from its end.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ class Heap:
         self._ends: dict[int, int] = {}  # of free blocks: address by end
 
     def take(self, size: int) -> Block:
-        """Allocate; return the block."""
         size = -(-size // ALIGNED) * ALIGNED + ALIGNED
         if size >= self._threshold:
             self._mapped += -(-size // PAGE) * PAGE
@@ -37,7 +35,6 @@ class Heap:
         return block
 
     def give(self, block: Block) -> None:
-        """Free a block."""
         address, size = block
         if address < 0:
             self._mapped -= -(-size // PAGE) * PAGE

@@ -35,9 +35,9 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
     """Answer one question of `python -m workloads needs`.
 
     Args:
-        order: a case's `workload`, `size`, `precision` and `device`; `room_bytes` and `processes` of a machine, to
-            find the largest size that should fit; `script`, after which this process is unusable; `step`, to count
-            a step's work.
+        order: a case's `workload`, `size`, `precision` and `device`; `room_bytes` and `processes` of a
+            machine, to find the largest size that should fit; `script`, after which this process is unusable;
+            `step`, to count a step's work.
     """
     device, size, best = order["device"], order["size"], None
     if (given := order.get("script")) and given.get("program"):

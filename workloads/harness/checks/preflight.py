@@ -1,7 +1,6 @@
 """Check a container before its first measurement: driver, GPUs, shared memory.
 
-A finding is a pass and one sentence that says what to do without one. The GPU does not compute; torch is imported
-only for the GPUs that its build has kernels for.
+A finding is a pass and one sentence that says what to do without one.
 """
 
 import importlib
@@ -50,7 +49,6 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
 
 
 def sockets() -> Finding:
-    """Check that loader processes can open their sockets."""
     fault = sockets_fault()
     return not fault, fault or "the temporary folder is fit for the sockets of data loaders"
 
@@ -67,10 +65,7 @@ def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:
 
 
 def gpus(expected: int, nvml: Any = None, torch: Any = None, root: Path = ROOT) -> list[Finding]:
-    """Check that torch can use `expected` GPUs, up to the first obstacle.
-
-    `nvml` and `torch` are the modules or stand-ins.
-    """
+    """Check that torch can use `expected` GPUs, up to the first obstacle."""
     torch = torch or importlib.import_module("torch")
     cuda = torch.version.cuda
     if cuda is None:
@@ -108,18 +103,13 @@ def gpu_names() -> list[str]:
 
 
 def _names_from_child() -> list[str]:
-    """Return `names_here` by a child process.
-
-    Raises:
-        WorkloadsError: the driver hangs, or killed the child.
-    """
+    """Return `names_here` by a child process, or raise WorkloadsError."""
     program = f"import json; from {__name__} import names_here; print(json.dumps(names_here()))"
     names: list[str] = json.loads(driver_answer(program, NVML_S) or "[]")
     return names
 
 
 def names_here(nvml: Any = None) -> list[str]:
-    """Return the driver's names of the GPUs, asked in this process."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()

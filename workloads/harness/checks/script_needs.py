@@ -27,8 +27,7 @@ OURS = dict(num_workers=0, prefetch_factor=None, multiprocessing_context=None, p
 def script_needs(script: Script, case: Case, device: str, with_step: bool = False) -> Needs:
     """Run a script's first steps in this process, which is then unusable.
 
-    The script, in a copy of its folder, sees no GPU, so for one all its tensors count as there. Counting the work
-    of its second step can change its memory a little.
+    The script, in a copy of its folder, sees no GPU, so for one all its tensors count as there.
     """
     with fresh_copy(Path(script.folder)) as copy:
         needs = _needs_in(copy.folder, script, case, device, with_step)

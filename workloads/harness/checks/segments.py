@@ -1,7 +1,6 @@
 """A GPU's memory as torch's caching allocator manages it, with rounding and fragmentation.
 
-Tensors are cut from the driver's segments; free parts stay with the process. Source:
-c10/cuda/CUDACachingAllocator.cpp of torch 2.13, with its default settings and one stream.
+Source: c10/cuda/CUDACachingAllocator.cpp of torch 2.13, with its default settings and one stream.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ class Segments:
         self._ends: dict[int, SegmentPart] = {}  # of free blocks, by end
 
     def take(self, size: int) -> SegmentPart:
-        """Allocate; return the block."""
         size = max(-(-size // UNIT) * UNIT, UNIT)
         found = self._found(size)
         left = found.size - size
@@ -44,7 +42,6 @@ class Segments:
         return SegmentPart(found.address, size, found.is_small)
 
     def give(self, block: SegmentPart) -> None:
-        """Free a block, and join it with free neighbours."""
         address, size, is_small = block
         if after := self._starts.get(address + size):
             self._forget(after)

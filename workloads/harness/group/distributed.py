@@ -46,15 +46,9 @@ _control: Any = None  # the harness's own group, on CPUs: its messages must not 
 
 
 class RankProcess:
-    """This process as one rank of a group.
-
-    Attributes:
-        backend: exchanges gradients: `nccl` on GPUs, `gloo` on CPUs.
-        device: the device, with a clock that all ranks share.
-    """
+    """This process as one rank of a group, with a clock that all ranks share."""
 
     def __init__(self, membership: Membership, device: Device, timeout_s: float) -> None:
-        """Wait for all ranks, and join them."""
         global _control
         import torch.distributed as dist
 
@@ -75,20 +69,16 @@ class RankProcess:
         threading.Thread(target=self._beat, name="pulse", daemon=True).start()
 
     def gather(self, value: Any) -> list[Any]:
-        """Return every rank's value, in the order of the ranks."""
         return gathered(value)
 
     def mean(self, value: float) -> float:
-        """Return the mean over the ranks."""
         return statistics.fmean(self.gather(value))
 
     def slowest(self, seconds: float | None) -> float | None:
-        """Return the largest of the ranks' seconds; None if a rank has None."""
         found_s = slowest([math.inf if seconds is None else seconds])[0]
         return found_s if math.isfinite(found_s) else None
 
     def cpu_s(self) -> float:
-        """Return CPU seconds of all ranks, their children and their starter."""
         seconds = own_cpu_s()
         with suppress(ImportError):
             import psutil
@@ -100,7 +90,6 @@ class RankProcess:
         return seconds
 
     def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
-        """Keep this rank's times, peaks and GPU readings, right after the samples."""
         own_s = self._own_s[-(timing.timed_steps // timing.block) :]
         self._noted = Rank(
             self.rank,
@@ -114,7 +103,6 @@ class RankProcess:
         )
 
     def group(self, scaling: str, apart: Apart | None) -> Group:
-        """Gather all ranks' notes into the group's part of the record."""
         rows: list[Rank] = self.gather(self._noted)
         own_s = self.gather(apart.own_s) if apart else [row.median_s for row in rows]
         spread = max(own_s) / min(own_s) - 1
@@ -123,7 +111,6 @@ class RankProcess:
     def measure_apart(
         self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
     ) -> Apart:
-        """Time blocks of `block` steps with and without exchange, for about `cap_s` seconds."""
         clock = self.device.clock
         own_s: list[float] = []
 
@@ -144,7 +131,6 @@ class RankProcess:
         return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
 
     def measure_alone(self, step: Step, block: int) -> None:
-        """Keep the mean time of this rank's steps while others wait, for `ALONE_S` seconds."""
         for turn in range(self.world):
             self.gather(None)
             if turn != self.rank:
@@ -162,7 +148,7 @@ class RankProcess:
     def merge(self, readings: Readings) -> None:
         """Merge the ranks' GPU readings: the sum of energy, the worst of the rest.
 
-        A reading that one rank lacks is missing for the group, for that rank's reason.
+        A reading that one rank lacks is missing for the group.
         """
         readings_of_ranks = self.gather(
             (readings.environment.get("gpus", []), readings.energy_j, readings.probes, readings.missing)
@@ -188,7 +174,6 @@ class RankProcess:
                 readings.probes[name] = max(values, key=abs)
 
     def leave(self) -> None:
-        """Wait until all ranks are done; then each can leave."""
         self.gather(None)
         self._stop.set()
         ranks.ended()
@@ -218,8 +203,6 @@ class GroupClock:
         return float(first_s)
 
     def time(self, step: Step, count: int) -> Reading:
-        """Run `step` `count` times on each rank, with waits before and after."""
-
         def counted() -> Any:
             result = step()
             if result is not None:  # by an empty step the timing itself is timed
@@ -235,7 +218,8 @@ class GroupClock:
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
         """Return the slowest rank's seconds per step without its host's gaps.
 
-        All devices are held back at once, so a rank waits for another at most by the difference of their starts.
+        All devices are held back at once, so a rank waits for another at most by the difference of their
+        starts.
         """
         slowest([0.0])
         own_s = self._inner.busy_s(step, count, hold_s)
@@ -254,10 +238,7 @@ def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
 
 
 def sharded_over_ranks(env: Env, model: torch.nn.Module, parts: Iterable[torch.nn.Module]) -> torch.nn.Module:
-    """Leave this rank its share of a model's weights, on the device (FSDP).
-
-    A part's weights are gathered from all ranks while it computes, forward and again backward.
-    """
+    """Leave this rank its share of a model's weights, on the device (FSDP); a part's are gathered when used."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -296,11 +277,7 @@ def mean_over_ranks(values: torch.Tensor) -> torch.Tensor:
 
 
 def check_exchange(model: torch.nn.Module) -> None:
-    """Check that the ranks have exchanged their gradients, by one element of each.
-
-    Raises:
-        WrongError: a rank's gradients differ from the mean of all ranks.
-    """
+    """Raise WrongError if a rank's gradients differ from the mean of all ranks, by one element of each."""
     import torch
 
     own = torch.stack([p.grad.reshape(-1)[0] for p in model.parameters() if p.grad is not None])

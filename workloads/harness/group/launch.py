@@ -51,10 +51,11 @@ LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distba
 
 
 def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
-    """Return this process's membership in a group that torchrun started; None without torchrun.
+    """Return this process's membership in a group that torchrun started, if any.
 
     Raises:
-        WorkloadsError: torchrun's number of processes differs from the size, or the workload needs exactly one.
+        WorkloadsError: torchrun's number of processes differs from the size, or the workload needs exactly
+            one.
     """
     member = ranks.membership_in()
     if member is None:
@@ -109,11 +110,7 @@ def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO
 
 
 def _check_unbound(repeat: Repeat, member: Membership) -> None:
-    """Refuse ranks of torchrun whose process OpenMP bound to one CPU.
-
-    Raises:
-        WorkloadsError: they have fewer CPUs than they need.
-    """
+    """Raise WorkloadsError for ranks of torchrun whose process OpenMP bound to one CPU."""
     if not binding() or repeat.device != "cpu":
         return
     if reason := no_room("cpu", member.world, repeat.threads or 1):
@@ -179,7 +176,6 @@ def _text(variables: Mapping[str, str]) -> str:
 
 
 def processes_of(repeat: Repeat) -> int:
-    """Return the number of processes that measure a repeat."""
     return repeat.script.processes if repeat.script else repeat.case.params["processes"]
 
 

@@ -27,7 +27,6 @@ class Membership:
     folder: Path | None = None
 
     def path(self, kind: str) -> Path:
-        """Return the path of this rank's `record` or `mistake`."""
         assert self.folder is not None
         return self.folder / f"{kind}-{self.rank}"
 
@@ -37,7 +36,7 @@ class RankProgress:
     """The progress of a rank.
 
     Attributes:
-        pid: its process, 0 before it began.
+        pid: 0 before it began.
         steps: steps that it has finished.
         exchanges: collective operations that it has begun; a rank that waits for others has begun more.
         ended: it is done, together with the others.
@@ -52,11 +51,7 @@ class RankProgress:
 
 
 def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
-    """Read this process's rank as torchrun set it; None without torchrun.
-
-    Raises:
-        WorkloadsError: the ranks are on several machines.
-    """
+    """Read this process's rank as torchrun set it; raise WorkloadsError for ranks on several machines."""
     if "TORCHELASTIC_RUN_ID" not in environ:
         return None
     world, local = int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"])
@@ -72,7 +67,6 @@ class ProgressBoard:
     """A row for each rank in a file mapped by all: writing costs next to nothing."""
 
     def __init__(self, folder: Path, world: int) -> None:
-        """Open the board of a group, or create it."""
         path = folder / "board"
         size = _ROW.size * world
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # whichever rank comes first
@@ -82,7 +76,6 @@ class ProgressBoard:
         self._world = world
 
     def rows(self) -> tuple[RankProgress, ...]:
-        """Return the progress of every rank."""
         unpacked = (_ROW.unpack_from(self._memory, rank * _ROW.size) for rank in range(self._world))
         return tuple(
             RankProgress(pid, steps, exchanges, bool(ended), last)
@@ -100,7 +93,6 @@ class ProgressBoard:
         struct.pack_into("=q", self._memory, _ROW.size - 8, step)
 
     def sit(self, rank: int) -> None:
-        """Take a rank's row for this process."""
         global _row
         _row = self._memory[rank * _ROW.size : (rank + 1) * _ROW.size].cast("q")
         _row[0] = os.getpid()
@@ -119,7 +111,6 @@ def exchanged(count: int) -> None:
 
 
 def ended() -> None:
-    """Note that this process is done, together with all others."""
     global _ended
     _ended = True
     if _row is not None:
@@ -127,5 +118,4 @@ def ended() -> None:
 
 
 def have_ended() -> bool:
-    """Return whether this process is done, together with all others."""
     return _ended

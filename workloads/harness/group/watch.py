@@ -119,12 +119,11 @@ def place(row: RankProgress) -> str:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process exists and has not ended."""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 def cpu_s(pid: int) -> float:
-    """Return a process's CPU seconds; 0 if it is gone."""
+    """Of a process; 0 if it is gone."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
 

@@ -1,8 +1,7 @@
 """Ask a GPU through NVML in another process: a driver can hang or kill it.
 
-The process lives as long as the measurement and answers by lines of JSON on a socket, so that a reading costs the
-measuring process one line each way. It is not its child: a script that waits for all of its children, or kills
-them, does not meet it.
+The process lives as long as the measurement and answers by lines of JSON on a socket. It is not its child: a
+script that waits for all of its children, or kills them, does not meet it.
 
     measuring process ── starts ──> a process that forks and ends
                                       keeper   ends with the measuring process, and reports how the asker ends
@@ -75,7 +74,6 @@ class AskedGpu(Gpu):
 
     @property
     def uuid(self) -> str:
-        """The GPU's UUID with its prefix; empty if none was found."""
         with self._lock:
             self._open()
         return self._uuid
@@ -194,10 +192,7 @@ def _started(uuid: str) -> socket.socket:
 
 
 def serve() -> None:
-    """Answer questions about the command line's GPU in a child process.
-
-    The child is killed when the measuring process ends or shuts the socket down.
-    """
+    """Answer questions about the command line's GPU in a child, killed when the measuring process ends."""
     measuring, uuid = int(sys.argv[1]), sys.argv[2]
     asker = os.fork()
     if not asker:

@@ -27,8 +27,9 @@ _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy
 def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """Ask EC2 about this machine by IMDSv2; return facts, and why others are missing.
 
-    `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words. Asks
-    only if the firmware names EC2 or the environment another address, so that other machines do not wait.
+    `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words.
+    Asks only if the firmware names EC2 or the environment another address, so that other machines do not
+    wait.
     """
     facts: dict[str, Any] = dict.fromkeys(PATHS)
     why = _no_need(root, environ)

@@ -16,10 +16,7 @@ GIT_S = 5.0  # most seconds that git can take
 
 
 def code_facts(folder: Path = CODE, environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
-    """Return `commit`, with `-dirty` if the folder's files differ, and `code`, their hash.
-
-    An unknown commit is None. `GRIDBENCH_COMMIT`, as images set it, has its own ending.
-    """
+    """Return `commit`, with `-dirty` if the folder's files differ, and `code`, their hash; None if unknown."""
     commit = git_commit(folder / "code.py", environ)
     is_checkout = commit is not None and not environ.get("GRIDBENCH_COMMIT")
     changed = is_checkout and has_changes(folder)

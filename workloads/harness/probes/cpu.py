@@ -1,6 +1,6 @@
 """CPU activity besides our work: steal, others' load, throttling, pressure; and our cores.
 
-Readers of files take a `root`, so that a fake /proc and /sys can replace the machine's.
+`root` can be a folder with a fake /proc and /sys.
 """
 
 import os
@@ -38,7 +38,7 @@ class CpuCounters:
 
 
 def own_cpu_s() -> float:
-    """Return the CPU seconds of this process and its children, living and gone."""
+    """Of this process and its children, living and gone."""
     used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
     with suppress(Exception):  # a child can end at any moment, and psutil can be absent
@@ -73,9 +73,10 @@ def counters(root: Path = ROOT, own_s: Callable[[], float] = own_cpu_s) -> CpuCo
 def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], dict[str, str]]:
     """Return readings of the window between two counters, and reasons for absent ones.
 
-    Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, used by others than
-    our process and its children, and `foreign_cores`, the same in cores; `idle_cpus`; `cgroup_throttled_s` and
-    `…_count`; `pressure_some_share` of the time, in which a task waited for a CPU; `involuntary_switches`.
+    Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, used by others
+    than our process and its children, and `foreign_cores`, the same in cores; `idle_cpus`;
+    `cgroup_throttled_s` and `…_count`; `pressure_some_share` of the time, in which a task waited for a CPU;
+    `involuntary_switches`.
     """
     wall_s = after.at_s - before.at_s
     both = before.totals.keys() & after.totals.keys()
@@ -99,11 +100,10 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 
 
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Time a fixed loop of plain arithmetic: seconds of the best piece.
+    """Time a fixed loop of plain arithmetic: seconds of the best piece, which was not interrupted.
 
-    The best piece was not interrupted, so it shows the clock speed and not the scheduler. Right after matrix
-    products the first tens of milliseconds can be a third slower; fewer pieces would show a change that no sample
-    had.
+    Right after matrix products the first tens of milliseconds can be a third slower; fewer pieces would show
+    a change that no sample had.
     """
     pieces: list[float] = []
     begun: float | None = None
@@ -119,7 +119,6 @@ def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
 
 
 def python_steps_per_s(canary_s: float) -> float:
-    """Return the host's speed at plain Python: steps per second of `canary_s`'s loop."""
     return _CANARY_STEPS / canary_s if canary_s > 0 else 0.0
 
 
@@ -141,12 +140,11 @@ BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
 def affinity() -> frozenset[int]:
-    """Return the logical CPUs that this process's threads can run on."""
     return _AT_START if "torch" in sys.modules and binding() else _affinity_now()
 
 
 def binding(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that bind OpenMP threads to CPUs, with their values."""
+    """Return the variables that bind OpenMP threads to CPUs."""
     return {name: environ[name] for name in BINDING if environ.get(name)}
 
 
@@ -158,10 +156,7 @@ def numa_nodes(root: Path = ROOT, cpus: Collection[int] | None = None) -> list[i
 
 
 def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
-    """Return the default number of threads: physical cores in affinity and quota.
-
-    A quota of 2.5 CPUs gives 2 threads: a third would be throttled.
-    """
+    """Return the physical cores in affinity and quota: 2 for a quota of 2.5, else one is throttled."""
     physical = physical_cores(affinity() if cpus is None else cpus, root)
     quota = quota_cpus(root)
     return max(1, physical if quota is None else min(physical, int(quota)))
@@ -181,7 +176,6 @@ def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
 
 
 def quota_cpus(root: Path = ROOT) -> float | None:
-    """Return our cgroup's CPU seconds per second, the least on its path."""
     limits = []
     for folder in cgroup_folders("cpu", root):
         quota, _, period = read_text(folder / "cpu.max")[0].partition(" ")
@@ -195,8 +189,8 @@ def quota_cpus(root: Path = ROOT) -> float | None:
 def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
     """Return the folders of our cgroup and its ancestors, in v2 and v1.
 
-    A container without a cgroup namespace sees its host's path but its own group at the mount, so missing parts of
-    the path are left out.
+    A container without a cgroup namespace sees its host's path but its own group at the mount, so missing
+    parts of the path are left out.
     """
     folders: list[Path] = []
     for line in read_text(root / "proc/self/cgroup")[0].splitlines():
@@ -231,11 +225,7 @@ def read_text(path: Path) -> tuple[str, str]:
 
 
 def whole(text: str) -> int:
-    """Read a kernel's counter.
-
-    Raises:
-        ValueError: it is not a whole number from 0 to 2**64.
-    """
+    """Read a kernel's counter, or raise ValueError unless it is from 0 to 2**64."""
     value = int(text)
     if not 0 <= value < 2**64:
         raise ValueError(f"{text.strip()[:20]} is not a counter")
@@ -243,7 +233,7 @@ def whole(text: str) -> int:
 
 
 def keyed(text: str) -> dict[str, int]:
-    """Read lines of `name value`, such as cpu.stat's; other lines are skipped."""
+    """Read lines of `name value`; other lines are skipped."""
     numbers = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")

@@ -57,22 +57,17 @@ def device_here(
 
 
 def has_driver(files: Sequence[Path] = DRIVER_FILES) -> bool:
-    """Return whether this machine has an NVIDIA driver, without torch."""
     return any(file.exists() for file in files)
 
 
 def is_not_ready(error: str) -> bool:
-    """Return whether a CUDA error says that NVSwitch is not set up."""
     return any(words in error.lower() for words in NOT_READY)
 
 
 def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:
-    """Return the last line printed by a Python program that asks the driver.
+    """Return the last line printed by a Python program that asks the driver, or raise WorkloadsError.
 
     A hanging driver can put its caller into a state that no signal ends, so there is no wait for it.
-
-    Raises:
-        WorkloadsError: no answer came within `limit_s` seconds, or a signal ended the program.
     """
     asked = subprocess.Popen(
         [sys.executable, "-c", question],

@@ -1,7 +1,4 @@
-"""Joules over a window by counters of CPU packages and GPU, never estimates.
-
-A counter that is absent, readable only for root or too coarse for the window gives a reason instead of a number.
-"""
+"""Joules over a window by counters of CPU packages and GPU, never estimates."""
 
 import time
 from contextlib import suppress
@@ -49,8 +46,8 @@ def counters(gpu: Gpu | None = None, root: Path = ROOT) -> EnergyCounters:
 def delta(before: EnergyCounters, after: EnergyCounters) -> tuple[dict[str, float], dict[str, str]]:
     """Return joules between two readings, and why the absent ones are absent.
 
-    Readings: `cpu_energy_j` of all CPU packages, for all users, without the memory's; `gpu_energy_j` of the whole
-    GPU, and `gpu_energy_error_j`, half of the counter's step at the window's mean power.
+    Readings: `cpu_energy_j` of all CPU packages, for all users, without the memory's; `gpu_energy_j` of the
+    whole GPU, and `gpu_energy_error_j`, half of the counter's step at the window's mean power.
     """
     values: dict[str, float] = {}
     missing = before.missing | after.missing

@@ -14,10 +14,7 @@ PACKAGES = ("torch", "numpy", "psutil", "nvidia-ml-py")  # all that a measuring 
 
 
 def reference_id(code: Path = CODE) -> str | None:
-    """Return the id of this process's frozen environment, if any.
-
-    It is computed from the files: a changed environment is another reference.
-    """
+    """Return the id of this process's frozen environment, if any, computed from its files."""
     return content_id(code, versions()) if (code / MARK).is_file() else None
 
 

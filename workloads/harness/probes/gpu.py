@@ -82,14 +82,10 @@ class Gpu:
         self.own_pid = os.getpid()
 
     def read(self) -> Readings:
-        """Return readings by the names in `READINGS`, and reasons for absent ones.
-
-        `gpu_throttled` is 1 while the clock is held down for power or heat, else 0.
-        """
+        """Return readings by the names in `READINGS`; `gpu_throttled` is 1 while power or heat limit, else 0."""
         return self._numbers(READINGS)
 
     def counters(self) -> GpuCounters:
-        """Read cumulative counters, before and after a window."""
         at_s = time.perf_counter()
         return GpuCounters(at_s, *self._numbers(TOTALS))
 
@@ -106,18 +102,15 @@ class Gpu:
         return self._numbers(("gpu_own_memory_bytes",))
 
     def health(self) -> Readings:
-        """Return faults and links by the names in `HEALTH`, and XID errors by code."""
         values, missing = self._numbers(HEALTH)
         codes = self._ask(("xids",))[0].get("xids", {}) if values.get("gpu_xid_errors") else {}
         return values | {f"{XID}{code}": float(count) for code, count in codes.items()}, missing
 
     def describe(self) -> dict[str, Any]:
-        """Describe the GPU by the names in `FACTS`, as JSON-able values."""
         facts, missing = self._ask(FACTS)
         return dict.fromkeys(FACTS) | facts | {"missing": missing}
 
     def close(self) -> None:
-        """Release the driver."""
         if "close" in self.questions:
             self._ask(("close",))
 
@@ -222,8 +215,7 @@ def open_gpu(uuid: str | None, nvml: Any = None) -> Gpu:
 def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float] = ()) -> Readings:
     """Return `power_throttled_share`, `thermal_throttled_share` and their sum, `throttled_share`.
 
-    Without such counters, `throttled_share` is the share of the `sampled` readings `gpu_throttled` that were 1,
-    and `missing` says so under `throttled_counters`.
+    Without such counters, `throttled_share` is that of the `sampled` readings, and `missing` says so.
     """
     values: dict[str, float] = {}
     missing: dict[str, str] = {}
@@ -276,12 +268,12 @@ def foreign_load(
 ) -> Readings:
     """Return others' use of the GPU; ask before our own context exists.
 
-    An idle card, without other processes and with little memory in use, takes a few readings; any other a window
-    of `window_s` seconds. If it seems busy then, a second window decides, because a reading is of up to a second
-    of the past (nvmlUtilization_t), in which our previous process computed.
+    An idle card takes a few readings; any other a window of `window_s` seconds. If it seems busy then, a
+    second window decides, because a reading is of up to a second of the past (nvmlUtilization_t), in which
+    our previous process computed.
 
-    Readings: `gpu_foreign_processes`, `gpu_foreign_share` (mean utilisation) and `gpu_foreign_memory_bytes` (the
-    most in use, of which the driver alone can hold some tens of MB).
+    Readings: `gpu_foreign_processes`, `gpu_foreign_share` (mean utilisation) and `gpu_foreign_memory_bytes`
+    (the most in use, of which the driver alone can hold some tens of MB).
     """
     why, rows = gpu.read()[1], list[Mapping[str, float]]()
     if not all(source in why for source in _FOREIGN.values()):
@@ -317,12 +309,9 @@ def _is_idle(gpu: Gpu, rows: Sequence[Mapping[str, float]]) -> bool:
 
 
 def _process_of(pid: int, nvml: Any, gpu: Any) -> Any:
-    """Return NVML's entry for a process, or its only entry.
+    """Return NVML's entry for a process, or its only entry, or raise LookupError.
 
     A container numbers its processes anew, and NVML can list the host's numbers.
-
-    Raises:
-        LookupError: there are several processes, and none has our number.
     """
     processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
     own = [process for process in processes if process.pid == pid]

@@ -36,7 +36,6 @@ class GpuShape:
 
 
 def shape_of(device: int = 0) -> GpuShape | None:
-    """Return the shape of torch's CUDA device; None without one."""
     import torch
 
     if not torch.cuda.is_available():
@@ -46,10 +45,7 @@ def shape_of(device: int = 0) -> GpuShape | None:
 
 
 def gpu_flops_bound(shape: GpuShape | None, clock_max_mhz: float | None, precision: str) -> float | None:
-    """Return an upper bound in FLOP/s at the GPU's highest clock.
-
-    Generous on purpose; sparse products are not measured.
-    """
+    """Return a generous bound in FLOP/s at the GPU's highest clock; sparse products are not measured."""
     if shape is None or not clock_max_mhz or shape.capability not in RATES:
         return None
     fp32, half = RATES[shape.capability]

@@ -93,11 +93,7 @@ def health_questions(
 
 
 def xid_codes(bus_id: str | bytes, log: Path = KERNEL_LOG) -> Counter[int]:
-    """Count XID errors in the kernel's log for the card at this PCI address.
-
-    Raises:
-        OSError: the log is unreadable, as for most containers and users.
-    """
+    """Count XID errors in the kernel's log for the card at this PCI address, or raise OSError."""
     text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
     domain, _, place = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, the log 4
     slot = place.partition(".")[0]
@@ -123,11 +119,6 @@ def _on_bus(root: Path) -> int:
 
 
 def _fabric(nvml: Any, gpu: Any) -> Any:
-    """Return the card's state in its NVSwitch fabric.
-
-    Raises:
-        LookupError: the card is in no such fabric.
-    """
     info = nvml.c_nvmlGpuFabricInfoV_t()
     nvml.nvmlDeviceGetGpuFabricInfoV(gpu, byref(info))
     if info.state == _FABRIC_NOT_SUPPORTED:

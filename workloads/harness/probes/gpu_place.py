@@ -40,8 +40,8 @@ def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> s
 def cards_on_bus(root: Path = ROOT) -> list[str] | None:
     """Return the PCI addresses of GPUs with NVIDIA's driver or none.
 
-    A card with another driver, such as vfio-pci for a virtual machine, is not this machine's. A container sees all
-    cards of its host here, also those that it cannot use.
+    A card with another driver, such as vfio-pci for a virtual machine, is not this machine's. A container
+    sees all cards of its host here.
     """
     folder = root / "sys/bus/pci/devices"
     if not folder.is_dir():
@@ -77,10 +77,7 @@ def link_states(nvml: Any, gpu: Any) -> list[bool]:
 
 
 def other_gpus(nvml: Any, gpu: Any) -> dict[str, int]:
-    """Count other visible cards by PCIe distance, from `internal` and `PIX` to `SYS`.
-
-    There are no UUIDs, so that machines of one kind have equal facts.
-    """
+    """Count other visible cards by PCIe distance, from `internal` and `PIX` to `SYS`; no UUIDs."""
     own, found = nvml.nvmlDeviceGetUUID(gpu), Counter[str]()
     for index in range(nvml.nvmlDeviceGetCount()):
         other = nvml.nvmlDeviceGetHandleByIndex(index)

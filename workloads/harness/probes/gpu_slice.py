@@ -13,7 +13,7 @@ def whole_card(nvml: Any, gpu: Any) -> Any:
 
 
 def first_slice(nvml: Any, gpu: Any) -> Any:
-    """Return a MIG card's first slice, on which CUDA computes, or the card itself.
+    """Return a MIG card's first slice, or the card itself.
 
     CUDA C++ Programming Guide, environment variables: only a single MIG instance is enumerated.
     """
@@ -26,8 +26,8 @@ def first_slice(nvml: Any, gpu: Any) -> Any:
 def mig_slice(nvml: Any, gpu: Any) -> dict[str, Any] | None:
     """Return a slice's share of its card; None for a whole card.
 
-    `compute_share` counts compute slices, of which a card has as many as it can have MIG devices; `memory_share`
-    is of the card's reported bytes. `of` is the card's UUID.
+    `compute_share` is of as many compute slices as a card can have MIG devices; `memory_share` is of the
+    card's reported bytes. `of` is the card's UUID.
     """
     try:
         if not _is_slice(nvml, gpu):
@@ -70,7 +70,7 @@ def _is_slice(nvml: Any, gpu: Any) -> bool:
 
 
 def _profile(parts: Any) -> str:
-    """Return a slice's name in NVIDIA's form: `1g.10gb`, or `1c.3g.40gb` for a part."""
+    """Return `1g.10gb`, or `1c.3g.40gb` for a part."""
     compute, whole = int(parts.computeInstanceSliceCount), int(parts.gpuInstanceSliceCount)
     part = f"{compute}c." if compute != whole else ""
     return f"{part}{whole}g.{round(parts.memorySizeMB / 1024)}gb"

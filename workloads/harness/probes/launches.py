@@ -8,13 +8,10 @@ PIECES, LAUNCHES = 20, 200  # a piece takes 0.2 to 3 ms; the queue of a GPU hold
 
 
 def launches_per_s(device: str, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the tiny operations per second that the host hands to `device`.
+    """Return the tiny operations per second that the host hands to `device`, or raise RuntimeError.
 
-    The best of 20 pieces of a fixed loop, the least interrupted; at most 0.1 s in total. A piece begins with an
-    empty queue and ends when the last operation is queued, on a CPU when it is done.
-
-    Raises:
-        RuntimeError: torch cannot compute on the device, or a CUDA graph is being captured.
+    The best of 20 pieces of a fixed loop, the least interrupted; at most 0.1 s in total. A piece begins with
+    an empty queue and ends when the last operation is queued, on a CPU when it is done.
     """
     import torch
 
@@ -34,7 +31,6 @@ def launches_per_s(device: str, clock: Callable[[], float] = time.perf_counter) 
 
 
 def reading(device: str) -> tuple[dict[str, float], dict[str, str]]:
-    """Return `launches_per_s`, or why it is missing."""
     try:
         return {"launches_per_s": launches_per_s(device)}, {}
     except Exception as error:  # builds without CUDA raise an AssertionError, for one

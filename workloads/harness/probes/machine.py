@@ -61,12 +61,8 @@ _AMX = 2048.0
 def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Describe the machine and its software, as JSON-able values. Never raises.
 
-    Args:
-        gpus: descriptions by `Gpu.describe`.
-
-    `instance_type` is the cloud's name by metadata or firmware, `purchase` is `on-demand` or `spot`. `quota_cpus`
-    None means no limit; `reference` is the id of the frozen environment that this process runs in; `missing`
-    explains other Nones.
+    `gpus` are by `Gpu.describe`. `quota_cpus` None means no limit; `reference` is the id of the frozen
+    environment that this process runs in; `missing` explains other Nones.
     """
     where, nowhere = cloud(root, os.environ)
     firmware = _firmware(root)
@@ -127,10 +123,10 @@ def _hash(parts: Mapping[str, Any]) -> str:
 
 
 def peak_flops_bound(facts: Mapping[str, Any], threads: int, precision: str) -> float | None:
-    """Return the CPU's upper bound in FLOP/s with `threads`.
+    """Return the CPU's generous upper bound in FLOP/s with `threads`, to call a rate impossible.
 
-    Generous, because it serves only to call a rate impossible. tf32 counts like bf16, because oneDNN can compute
-    it so; half precisions without own instructions get twice fp32's rate.
+    tf32 counts like bf16, because oneDNN can compute it so; half precisions without own instructions get
+    twice fp32's rate.
     """
     flags = set(facts.get("cpu_flags") or ())
     if facts.get("arch") in ("aarch64", "arm64") and "asimd" in flags:
@@ -173,7 +169,6 @@ def _cpu(root: Path) -> dict[str, Any]:
 
 
 def container(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the kind of container that runs us, if any."""
     for variable, name in (
         ("KUBERNETES_SERVICE_HOST", "kubernetes"),
         ("ECS_CONTAINER_METADATA_URI_V4", "ecs"),

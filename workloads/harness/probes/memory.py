@@ -13,10 +13,10 @@ _NO_LIMIT_BYTES = 2**62  # cgroup v1 says "none" with the largest multiple of a 
 
 
 def peak_rss_bytes(root: Path = ROOT) -> int:
-    """Return the peak of this process's resident memory, in bytes.
+    """Return the peak of this process's resident memory.
 
-    It prefers VmHWM: Linux hands ru_maxrss on through exec, so that the fresh child of a parent of 400 MB claims
-    400 MB itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
+    It prefers VmHWM: Linux hands ru_maxrss on through exec, so that the fresh child of a parent of 400 MB
+    claims 400 MB itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
     """
     for line in read_text(root / "proc/self/status")[0].splitlines():
         if line.startswith("VmHWM:"):
@@ -27,7 +27,6 @@ def peak_rss_bytes(root: Path = ROOT) -> int:
 
 
 def resident_bytes() -> int | None:
-    """Return this process's resident memory in bytes; None if unknown."""
     try:
         import psutil
 
@@ -47,9 +46,9 @@ def host_available_bytes() -> int | None:
 
 
 def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes) -> int | None:
-    """Return the bytes that the machine and our cgroups still leave us.
+    """Return the bytes that the machine and our cgroups still leave us, if anything is readable.
 
-    File pages that a cgroup could drop at once (inactive_file) count as free. None if nothing is readable.
+    File pages that a cgroup could drop at once (inactive_file) count as free.
     """
     cgroups = (allowed - used for allowed, used in _cgroups_bytes(root))
     left = [free for free in (host(), *cgroups) if free is not None]
@@ -57,13 +56,11 @@ def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_ava
 
 
 def total_bytes(root: Path = ROOT) -> int | None:
-    """Return the bytes that the machine and our cgroups allow us."""
     limits = [machine_bytes(root), *(allowed for allowed, _ in _cgroups_bytes(root))]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def machine_bytes(root: Path = ROOT) -> int | None:
-    """Return the bytes of the machine's memory; None if unknown."""
     match = re.search(r"^MemTotal:\s*(\d{1,15}) kB", read_text(root / "proc/meminfo")[0], re.MULTILINE)
     return int(match[1]) * 1024 if match else None
 
@@ -71,8 +68,8 @@ def machine_bytes(root: Path = ROOT) -> int | None:
 def oom_kills(root: Path = ROOT) -> int | None:
     """Count the kernel's kills for lack of memory since boot; None if unknown.
 
-    By our own cgroup (a child's kill counts there), else by the whole machine. If the count grew while a child
-    ended by signal 9, the child was out of memory.
+    By our own cgroup (a child's kill counts there), else by the whole machine. If the count grew while a
+    child ended by signal 9, the child was out of memory.
     """
     for folder in cgroup_folders("memory", root):
         for name in ("memory.events", "memory.oom_control"):
@@ -85,7 +82,7 @@ def oom_kills(root: Path = ROOT) -> int | None:
 def readings(
     root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return `peak_rss_bytes`, `available_bytes` and `oom_kills`, and why the absent ones are absent."""
+    """Return `peak_rss_bytes`, `available_bytes` and `oom_kills`, and why others are absent."""
     values: dict[str, float] = {"peak_rss_bytes": float(peak_rss_bytes(root))}
     missing: dict[str, str] = {}
     for name, value, why in (
@@ -108,10 +105,7 @@ def readings(
 
 
 def _cgroups_bytes(root: Path) -> Iterator[tuple[int, int]]:
-    """Return limit and use of every limited cgroup on our path, in bytes.
-
-    memory.high limits too, by slowing to a crawl.
-    """
+    """Return limit and use of every limited cgroup on our path; memory.high limits, too."""
     for folder in cgroup_folders("memory", root):
         stat = keyed(read_text(folder / "memory.stat")[0])
         for limit, usage, cache in (

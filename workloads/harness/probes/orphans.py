@@ -8,14 +8,12 @@ PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 def adopt_orphans(adopts: bool = True) -> None:
-    """Start or stop adopting processes whose parents end."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
 @contextmanager
 def adopting(adopts: bool) -> Iterator[None]:
-    """Adopt orphans or not, and afterwards do as before."""
     given = ctypes.c_int(0)
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(given), 0, 0, 0)

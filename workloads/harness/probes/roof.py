@@ -21,7 +21,6 @@ SIZES, RATES = "sizes", "rates"  # of the fastest products by precision and side
 
 @cache
 def facts_here(device: str) -> Mapping[str, Any]:
-    """Return the fingerprint of this machine, with its GPU if that computes."""
     if device != "cuda":
         return machine.fingerprint()
     card = AskedGpu()
@@ -49,7 +48,7 @@ def kept_roof(path: Path) -> dict[str, Any]:
 
 
 def keep_roof(path: Path, kept: Mapping[str, Any]) -> None:
-    """Cache a roof if this box allows it; without, it is measured again."""
+    """Cache a roof if this box allows it."""
     with suppress(WorkloadsError):
         write_whole(path, json.dumps(kept, allow_nan=False, indent=1).encode())
 

@@ -31,7 +31,6 @@ def settings() -> dict[str, Any]:
 
 
 def libraries() -> dict[str, Any]:
-    """Return the versions of cuDNN and NCCL by an imported torch."""
     return dict.fromkeys(LIBRARIES) | _answers(LIBRARIES)
 
 

@@ -5,11 +5,7 @@ from threading import Event
 
 
 class Alarm:
-    """An alarm that `select` can wait for.
-
-    Attributes:
-        reason: the first that was given; empty so far.
-    """
+    """An alarm that `select` can wait for; `reason` is empty so far."""
 
     def __init__(self) -> None:
         self.reason = ""
@@ -24,14 +20,11 @@ class Alarm:
             os.write(self._writing, b"!")
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for a reason; return whether there is one."""
         return self._rung.wait(seconds)
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable once a reason is given."""
         return self._reading
 
     def close(self) -> None:
-        """Close the alarm's pipe."""
         os.close(self._reading)
         os.close(self._writing)

@@ -52,11 +52,7 @@ _SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|pass|pwd|crede
 
 
 def command_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return a table's cases with their commands; relative paths start at `here`.
-
-    Raises:
-        WorkloadsError: the table has a mistake; the sentence names key and value.
-    """
+    """Return a table's cases with their commands, or raise WorkloadsError; relative paths start at `here`."""
     check_keys(entry, KEYS, "a command")
     serving = serving_of(entry)
     words = tuple(split(entry.get("run", ""))) or (load_of(entry, serving) if serving else ())
@@ -96,11 +92,7 @@ def server_table(
     slo: Sequence[str],
     load: Sequence[str],
 ) -> dict[str, Any]:
-    """Return a server's keys in a command's table, from options such as `ttft_p99_ms=500`.
-
-    Raises:
-        WorkloadsError: a promise or a load is malformed.
-    """
+    """Return a server's keys in a command's table, from options such as `ttft_p99_ms=500`."""
     given = {
         "serve": serve,
         "ready": ready,
@@ -112,11 +104,6 @@ def server_table(
 
 
 def serving_of(entry: Mapping[str, Any]) -> Serving | None:
-    """Return the server of a command's table, if any.
-
-    Raises:
-        WorkloadsError: a key has a mistake, or needs another one.
-    """
     if "serve" not in entry:
         if alone := [key for key in OF_SERVER if key in entry]:
             raise WorkloadsError(
@@ -139,11 +126,7 @@ def serving_of(entry: Mapping[str, Any]) -> Serving | None:
 
 
 def load_of(entry: Mapping[str, Any], serving: Serving) -> tuple[str, ...]:
-    """Return our load generator's words for a command's table.
-
-    Raises:
-        WorkloadsError: a key has a mistake.
-    """
+    """Return our load generator's words for a command's table, or raise WorkloadsError."""
     from workloads.serving.__main__ import words_of
 
     load = {"seed": f"{{{SEED}}}", "search_seconds": f"{{{LEFT}}}", **entry.get("load", {})}
@@ -158,11 +141,7 @@ def load_of(entry: Mapping[str, Any], serving: Serving) -> tuple[str, ...]:
 
 
 def check_load(words: Sequence[str], cases: Sequence[Case]) -> None:
-    """Check our load generator's words at each size; another command's are not checked.
-
-    Raises:
-        WorkloadsError: an option has a mistake.
-    """
+    """Raise WorkloadsError for a mistake in our load generator's words, at each size."""
     if words[:2] != LOADER:
         return
     from workloads.serving.__main__ import check_words
@@ -176,27 +155,18 @@ def check_load(words: Sequence[str], cases: Sequence[Case]) -> None:
 
 
 def _value_of(values: Mapping[str, str], place: re.Match[str]) -> str:
-    """Return a placeholder's value; one other than a size's is known only at run time."""
     return values.get(place[1], "1")
 
 
 def pairs_of(texts: Sequence[str], what: str = "env", example: str = "OMP_NUM_THREADS=8") -> dict[str, str]:
-    """Read variables such as `OMP_NUM_THREADS=8`.
-
-    Raises:
-        WorkloadsError: one is malformed.
-    """
+    """Read variables such as `OMP_NUM_THREADS=8`, or raise WorkloadsError."""
     if wrong := [text for text in texts if "=" not in text]:
         raise WorkloadsError(f"{what} {wrong[0]!r} is not of the form NAME=VALUE, such as {example}")
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
 def metrics_of(texts: Sequence[Any]) -> tuple[Metric, ...]:
-    """Read metrics with different names.
-
-    Raises:
-        WorkloadsError: one has a mistake, two have one name, or there are too many.
-    """
+    """Read metrics, or raise WorkloadsError for a mistake, a name twice, or too many."""
     if not all(isinstance(text, str) for text in texts):
         raise WorkloadsError(f"metrics is {list(texts)!r}, expected a list of texts, such as {EXAMPLE}")
     metrics = {metric.name: metric for metric in map(metric_of, texts)}
@@ -206,11 +176,7 @@ def metrics_of(texts: Sequence[Any]) -> tuple[Metric, ...]:
 
 
 def variables_of(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return variables of a command's process.
-
-    Raises:
-        WorkloadsError: a name is malformed or a secret's, or a value is not text.
-    """
+    """Return variables of a command's process, or raise WorkloadsError, also for a secret's name."""
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:
             raise WorkloadsError(

@@ -1,6 +1,6 @@
 """Controls: a watched repeat is measured again in a frozen reference environment.
 
-A slow box slows both, slower code only the watched one. Two versions of code are compared in the same way.
+A slow box slows both, slower code only the watched one.
 """
 
 import os
@@ -28,10 +28,9 @@ def run_with_control(
     reference: Sequence[str],
     command: Sequence[str] = COMMAND,
 ) -> Record:
-    """Measure a repeat and its control, in alternating order.
+    """Measure a repeat and its control, in alternating order; without a time there is no control after it.
 
-    Both are fresh processes: a forked one has other pages in memory, which can change its times. A repeat without
-    a time gets no control after it.
+    Both are fresh processes: a forked one has other pages in memory, which can change its times.
     """
     first = repeat.repeat % 2 == 0  # the second one finds a warmer box
     return _together(
@@ -42,10 +41,7 @@ def run_with_control(
 
 
 def run_in_turns(repeat: Repeat, own: Callable[[], Record], other: Callable[[], Record]) -> Record:
-    """Measure a repeat by `own` and, as its control, by `other`, in random order.
-
-    A version that cannot start leaves the record.
-    """
+    """Measure a repeat by `own` and, as its control, by `other`, in random order."""
 
     def control() -> Control:
         try:
@@ -67,7 +63,7 @@ def _together(is_after: bool, own: Callable[[], Record], control: Callable[[], C
 
 
 def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -> Control:
-    """Measure a repeat by a reference's command; a failure is in the verdict."""
+    """Measure by a reference's command; a failure is in the verdict."""
     say(f"{repeat.id}: its control, by {reference[0]}")
     try:
         record = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())
@@ -83,7 +79,7 @@ def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -
 
 
 def environ_of_reference(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return a reference's environment variables: its Python finds only its own modules."""
+    """Return variables with which a reference's Python finds only its own modules."""
     return {name: value for name, value in environ.items() if name not in STRAYS} | {"PYTHONSAFEPATH": "1"}
 
 

@@ -1,7 +1,7 @@
 """A fresh copy of a script's folder for each repeat.
 
-The copy includes the targets of links out of the folder. Files too large to copy are cloned if the file system
-can; otherwise they are guarded links to the user's files. A folder too large to copy is a real one with links.
+Files too large to copy are cloned if the file system can; otherwise they are guarded links to the user's
+files. A folder too large to copy is a real one with links.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class FolderCopy:
         room: the folder that is removed with the copy.
         contents: of the original when it was copied.
         linked: linked files, too large or secret, relative to the folder.
-        mirror: of the folders too large to copy.
         states, originals: of the files in the copy and of the watched user's files, before the script runs.
     """
 
@@ -61,12 +60,10 @@ class FolderCopy:
 
     @property
     def links(self) -> list[str]:
-        """The names of linked files, folders with links, and links that lead out."""
         return [*self.linked, *self.contents.whole, *self.contents.outward]
 
     @property
     def linked_files(self) -> list[Path]:
-        """The user's linked large files."""
         return [self.original / name for name in self.linked if name not in self.contents.secrets]
 
     @property
@@ -76,33 +73,27 @@ class FolderCopy:
         return [file for name in names if (file := self.original / name).is_file()]
 
     def words(self, words: Iterable[str]) -> tuple[str, ...]:
-        """Return arguments with paths in the original replaced by those in the copy."""
         tools = self.contents.tools
         return tuple(moved_word(word, str(self.original), str(self.folder), tools) for word in words)
 
     def there(self, text: str) -> str:
-        """Return a text with the copy's paths replaced by the original's."""
         return text.replace(str(self.folder), str(self.original))
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return variables with the copy's working directory and paths; environments stay."""
         names = str(self.original), str(self.folder), self.contents.tools
         inside = {name: moved(value, *names) for name, value in environ.items()}
         return {**inside, "PWD": str(self.folder)} if "PWD" in environ else inside
 
     def written(self) -> list[str]:
-        """Return files made or changed in the copy, without caches of Python."""
         now = _states(self.folder, self.room)
         return sorted(name for name, state in now.items() if self.states.get(name) != state)
 
     def changed_originals(self) -> list[str]:
-        """Return the user's files that changed, appeared or went since the copy."""
         before, now = self.originals, self._originals_now()
         names = before.keys() | now.keys()
         return sorted(name for name in names if CACHE not in name and before.get(name) != now.get(name))
 
     def note_states(self) -> None:
-        """Note the states of all files, before the script runs."""
         self.states, self.originals = _states(self.folder, self.room), self._originals_now()
 
     def _originals_now(self) -> dict[str, FileState]:
@@ -110,11 +101,7 @@ class FolderCopy:
         return {name: state for name, state in states.items() if name not in self.contents.links}
 
     def keep(self, names: Iterable[str], folder: Path) -> None:
-        """Copy files and links of the copy into a folder, which is made.
-
-        Raises:
-            WorkloadsError: it is not writable.
-        """
+        """Copy files and links of the copy into a new folder, or raise WorkloadsError."""
         try:
             for name in names:
                 source, kept = self.folder / name, folder / name.replace(UP, KEPT_UP)
@@ -185,11 +172,7 @@ def _remove(room: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse to copy a home, which has keys, or a folder around it.
-
-    Raises:
-        WorkloadsError: the folder is one of these.
-    """
+    """Raise WorkloadsError for a home, which has keys, or a folder around it."""
     with suppress(RuntimeError):  # this user has no home
         if Path.home().resolve().is_relative_to(folder.resolve()):
             raise WorkloadsError(

@@ -33,12 +33,9 @@ def _own_folder() -> Path:
 
 @contextmanager
 def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[int]:
-    """Hold the box while measuring; yield a descriptor for children.
+    """Hold the box while measuring; yield a descriptor for children, or raise WorkloadsError.
 
     `waiting` is called once if another measurement runs.
-
-    Raises:
-        WorkloadsError: the lock file cannot be opened or locked.
     """
     if (inherited := os.environ.get(INHERITED)) is not None:
         yield int(inherited)
@@ -91,11 +88,7 @@ def _open(path: Path) -> int:
 
 
 def _make_own(folder: Path) -> None:
-    """Make a private folder.
-
-    Raises:
-        OSError: another user's entry is in its place.
-    """
+    """Make a private folder, or raise OSError if another user's entry is in its place."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

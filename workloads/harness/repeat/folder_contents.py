@@ -35,7 +35,6 @@ class FileState:
 
     @classmethod
     def from_stat(cls, stat: os.stat_result) -> FileState:
-        """Return the state in a stat result."""
         return cls(stat.st_size, stat.st_mtime_ns)
 
 
@@ -45,7 +44,8 @@ class FolderContents:
 
     Attributes:
         folders: to make, parents first.
-        files, large: regular files, and outside targets of links; the large ones have more than `LARGE_BYTES`.
+        files, large: regular files, and outside targets of links; the large ones have more than
+            `LARGE_BYTES`.
         links: symbolic links and their targets in the copy: relative within it, else absolute.
         outward: those of `links` that lead out of the folder.
         secrets: those of `files` that are not copied, by their names.
@@ -67,15 +67,12 @@ class FolderContents:
 
     @property
     def is_too_much(self) -> bool:
-        """Return whether it is too large to copy."""
         return self.count > MOST_FILES or self.size_bytes > MOST_BYTES
 
     def has_room_for(self, other: FolderContents) -> bool:
-        """Return whether the entries of another folder can be copied, too."""
         return self.count + other.count <= MOST_FILES and self.size_bytes + other.size_bytes <= MOST_BYTES
 
     def add_file(self, name: str, state: FileState) -> None:
-        """Add a regular file."""
         if state.size_bytes > LARGE_BYTES:
             self.large[name] = state
         else:
@@ -84,7 +81,6 @@ class FolderContents:
         self.count += 1
 
     def add(self, other: FolderContents) -> None:
-        """Add the entries of a folder in this one."""
         self.folders += other.folders
         self.outward += other.outward
         self.secrets += other.secrets
@@ -98,9 +94,7 @@ class FolderContents:
 
 
 def contents_of(root: Path, without: Path | None = None) -> FolderContents:
-    """Return the entries of a script's folder and of linked outside folders.
-
-    The smallest folders are copied first. The folder `without` is left out.
+    """Return the entries of a script's folder and of linked outside folders, the smallest first.
 
     Raises:
         WorkloadsError: the folder cannot be listed, or its direct files are too large to copy.
@@ -124,7 +118,6 @@ def contents_of(root: Path, without: Path | None = None) -> FolderContents:
 
 
 def is_tool(entry: os.DirEntry[str]) -> bool:
-    """Return whether a copy links a folder, one of tools or keys."""
     is_named = entry.name in TOOLS or is_secret_folder(entry.name)
     return is_named or os.path.lexists(f"{entry.path}/{ENVIRONMENT}")
 
@@ -166,11 +159,7 @@ class _Look:
         self._outside = dict[str, str]()  # real paths of folders that links lead to, by the links
 
     def entries(self, name: str) -> tuple[FolderContents, dict[str, FolderContents]]:
-        """Return the entries of a folder, and separately those of its folders.
-
-        Raises:
-            OSError: the folder cannot be listed.
-        """
+        """Return the entries of a folder, and separately those of its folders, or raise OSError."""
         contents, folders = FolderContents(), dict[str, FolderContents]()
         with os.scandir(self._root / name) as found:
             # files first, so that a large folder never hides the script next to it
@@ -207,8 +196,8 @@ class _Look:
     def _is_content(self, name: str, path: str, contents: FolderContents) -> bool:
         """Return whether the copy gets a link's outside target; else note the link.
 
-        A dead link to the outside is left out: the script would make the file there. A link to a module stays one,
-        because Python looks for a script's imports next to the real file.
+        A dead link to the outside is left out: the script would make the file there. A link to a module stays
+        one, because Python looks for a script's imports next to the real file.
         """
         top = next((top for top in self._outside if is_within(name, top)), "")
         base, real = self._outside.get(top, self._real), os.path.realpath(path)

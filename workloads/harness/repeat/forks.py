@@ -1,8 +1,8 @@
 """Fork repeats from a process with torch imported, to start in milliseconds.
 
-The fork server (`workloads.command.fork_server`) opens no device, starts no thread and runs no user code. Python's
-`multiprocessing.forkserver` does not fit: its processes first import the client's main module, such as Prefect's
-engine, and have no streams, session or exit by a signal of their own.
+The fork server (`workloads.command.fork_server`) opens no device, starts no thread and runs no user code.
+Processes of Python's `multiprocessing.forkserver` would first import the client's main module, such as
+Prefect's engine.
 """
 
 import json
@@ -40,29 +40,21 @@ class ForkedProcess:
     """A process that a fork server has forked, used like `subprocess.Popen`."""
 
     def __init__(self, server: "ForkServer", pid: int, stdout: IO[str], stderr: IO[str]) -> None:
-        """Take over a process and its streams.
-
-        Raises:
-            OSError: the kernel gives no handle of the process; its server must then be closed.
-        """
+        """Take over a process, or raise OSError without a handle of it; its server must then be closed."""
         self.pid, self.stdout, self.stderr = pid, stdout, stderr
         self.returncode: int | None = None
         self._server = server
         self._handle = os.pidfd_open(pid)  # now: later, this process can have too many open files
 
     def poll(self) -> int | None:
-        """Return the exit code, negative for a signal; None while the process runs."""
         if self.returncode is None and readable((self._handle,), 0):
             self._reap()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; return the exit code, negative for a signal.
+        """Return the exit code, negative for a signal, or raise subprocess.TimeoutExpired.
 
         Without a `timeout` in seconds, the process must have ended or been killed.
-
-        Raises:
-            subprocess.TimeoutExpired: it has not ended in time.
         """
         if self.returncode is None:
             if timeout is not None and not readable((self._handle,), timeout):
@@ -104,11 +96,7 @@ class ForkServer:
             until_started.pop_all()
 
     def fork(self, order: str, descriptors: Iterable[int]) -> int:
-        """Fork a session leader with these descriptors, and return its id.
-
-        Raises:
-            NoForkError: the server has ended or hangs, or holds something that a process must not inherit.
-        """
+        """Fork a session leader with these descriptors, and return its id, or raise NoForkError."""
         self._socket.settimeout(START_S)
         answer = b""
         try:
@@ -141,7 +129,6 @@ class ForkServer:
 
     @property
     def has_ended(self) -> bool:
-        """True if it can no longer fork."""
         return bool(readable((self._handle,), 0))
 
     def close(self) -> None:
@@ -153,7 +140,6 @@ class ForkServer:
         os.close(self._handle)
 
     def kill(self) -> None:
-        """Kill the server, and its processes with it."""
         with suppress(OSError):  # it has ended, or another thread has closed it
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
@@ -181,9 +167,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 class ForkServers:
     """A series' fork servers: one, and a second for models, forked by the first.
 
-    Two repeats of a cell never come from the same server: a process draws its address layout and hash seed once,
-    and they can move a time by percents. Servers are also replaced when anything that a process inherits has
-    changed.
+    Two repeats of a cell never come from the same server: a process draws its address layout and hash seed
+    once, and they can move a time by percents. Servers are also replaced when anything that a process
+    inherits has changed.
     """
 
     def __init__(self, say: Say) -> None:
@@ -231,7 +217,6 @@ class ForkServers:
             server.kill()
 
     def close(self) -> None:
-        """End the servers."""
         for server in self._servers.values():
             server.close()
         self._servers, self._served = {}, set()
@@ -253,10 +238,7 @@ class ForkServers:
 
 
 def _inheritance() -> tuple[object, ...]:
-    """Return a fresh process's inheritance, besides its environment.
-
-    The code is included: a record names the hash of the present files.
-    """
+    """Return a fresh process's inheritance, the code included, besides its environment."""
     files = [Path("/proc/self") / name for name in ("limits", "cgroup")]
     texts = [file.read_text() if file.exists() else "" for file in files]
     scheduling = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)

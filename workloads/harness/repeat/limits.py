@@ -1,7 +1,4 @@
-"""Predict cases for which a machine lacks memory, time or devices.
-
-Every bound errs on the side of trying: a possible case is never called too large.
-"""
+"""Predict cases for which a machine lacks memory, time or devices, erring on the side of trying."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +34,7 @@ class Limits:
         memory_bytes: of one GPU, or of the host, whichever computes.
         memory_shared: processes that measure together share it, as on a host.
         peak_flops: upper bound of one process in FLOP/s, by precision.
-        processes: largest number that measures together: each has a GPU, or CPUs for its threads.
+        processes: largest number that measures together.
     """
 
     machine: str
@@ -69,17 +66,14 @@ def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | Non
 
 
 def _leaves_half(together: int, limits: Limits) -> bool:
-    """Return whether half of a machine's GPUs or more would be idle."""
     return not limits.memory_shared and 2 * together <= (limits.processes or 0)
 
 
 def processes_of(case: Case, script: Script | None) -> int:
-    """Return the number of processes that measure a case together."""
     return script.processes if script else case.params.get("processes", 1)
 
 
 def out_of_reach(case: Case, limits: Limits) -> str | None:
-    """Say why a case cannot fit into a machine's memory, if so."""
     workload = _known(case)
     if workload is None or workload.elements is None or limits.memory_bytes is None:
         return None
@@ -91,7 +85,6 @@ def out_of_reach(case: Case, limits: Limits) -> str | None:
 
 
 def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str | None:
-    """Say why earlier records of the machine rule a case out, if so."""
     for record in ended:
         if not at_least(case, record.case):
             continue
@@ -107,10 +100,7 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
 
 
 def tells_of_others(record: Record) -> bool:
-    """Return whether a record bears on later repeats: its memory, time, layout or script.
-
-    Thousands of short steps do not, and each later repeat would go through all of them.
-    """
+    """Return whether a record bears on later repeats; thousands of short steps do not."""
     shortest_s = min(record.wall.samples_s, default=0.0) if record.wall else 0.0
     by_layout = bool(record.layout_trials_s)
     by_steps = record.script is not None and record.script.steps > 0
@@ -122,8 +112,7 @@ def tells_of_others(record: Record) -> bool:
 def at_least(case: Case, other: Case) -> bool:
     """Return whether `case` is `other`, or the same with no smaller parameter.
 
-    More processes do not make it larger: they share the work and add memory. Cases with different parameters
-    cannot be compared.
+    More processes do not make it larger. Cases with different parameters cannot be compared.
     """
     if (case.workload, case.terms) != (other.workload, other.terms):
         return False

@@ -22,7 +22,6 @@ NVML_S = 30.0  # a sound driver answers within one
 
 
 def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
-    """Return this machine's limits by `name`; `threads` are of each process."""
     if device == "cuda":
         memory_bytes, gpus = asked_gpus()
         return Limits(name, memory_bytes, processes=gpus)
@@ -39,12 +38,10 @@ def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
 
 @cache
 def _facts() -> dict[str, Any]:
-    """Return the fingerprint, read once per process."""
     return fingerprint()
 
 
 def host_bytes(root: Path = ROOT) -> int | None:
-    """Return the bytes that a process can get, by machine, cgroups and its limit."""
     own, _ = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [total_bytes(root), None if own == resource.RLIM_INFINITY else own]
     return min((limit for limit in limits if limit is not None), default=None)
@@ -52,11 +49,7 @@ def host_bytes(root: Path = ROOT) -> int | None:
 
 @cache
 def asked_gpus(limit_s: float = NVML_S) -> tuple[int | None, int | None]:
-    """Return `gpus_here` by a child process: a driver can hang or kill it.
-
-    Raises:
-        WorkloadsError: it did.
-    """
+    """Return `gpus_here` by a child process, or raise WorkloadsError: a driver can hang or kill it."""
     if importlib.util.find_spec("pynvml") is None:
         return None, None
     program = f"import json; from {__name__} import gpus_here; print(json.dumps(gpus_here()))"

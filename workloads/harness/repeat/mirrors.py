@@ -37,13 +37,10 @@ class LinkedFolder:
 
 
 def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) -> LinkedFolder:
-    """Make folders in a copy with links to the user's entries, for new files.
+    """Make folders in a copy with links to the user's entries, for new files, or raise OSError.
 
-    Upper folders come first; one with too many entries is itself a link. In folders with few entries, small files
-    are copied, `left_bytes` in all.
-
-    Raises:
-        OSError: the copy cannot be written.
+    Upper folders come first; one with too many entries is itself a link. In folders with few entries, small
+    files are copied, `left_bytes` in all.
     """
     made, links, root = LinkedFolder(), MOST_FILES, os.path.realpath(original)
     left = deque((name, _base(original / name, root)) for name in names)

@@ -20,7 +20,6 @@ def replaced_by(process: subprocess.Popen[str]) -> str:
 
 
 def not_measured(command: str) -> str:
-    """Return the sentence about a script that replaced its program by a command."""
     return f"the script replaced its process by `{command}`, which is not measured: measure that command"
 
 

@@ -46,18 +46,16 @@ class Running(Protocol):
     stdout: Any
     stderr: Any
 
-    def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs."""
+    def poll(self) -> int | None: ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; return the exit code, negative for a signal."""
+        """Return the exit code, negative for a signal."""
 
 
 class HasDescriptor(Protocol):
     """An object with a descriptor that an event, such as an alarm, makes readable."""
 
-    def fileno(self) -> int:
-        """Return the descriptor."""
+    def fileno(self) -> int: ...
 
 
 Start = Callable[[Repeat, int, Mapping[str, str]], Running | None]
@@ -74,8 +72,8 @@ def run_repeat(
 ) -> Record:
     """Measure a repeat in a separate process that holds `lock`.
 
-    `start` starts the process if the command is our own; a fresh one is started if it does not. `alarm` ends the
-    process early, and rings if a script replaces its process.
+    `start` starts the process if the command is our own; a fresh one is started if it does not. `alarm` ends
+    the process early, and rings if a script replaces its process.
 
     Raises:
         OSError: the command does not exist or cannot start.
@@ -103,11 +101,7 @@ def run_repeat(
 def fresh(
     repeat: Repeat, lock: int, command: Sequence[str], environ: Mapping[str, str]
 ) -> subprocess.Popen[str]:
-    """Start a command in a new process that holds `lock`.
-
-    Raises:
-        OSError: the command does not exist or cannot start.
-    """
+    """Start a command in a new process that holds `lock`, or raise OSError."""
     return subprocess.Popen(
         [*command, *arguments(repeat, command)],
         stdin=subprocess.DEVNULL,
@@ -124,9 +118,9 @@ def fresh(
 def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
     """Return the arguments by which a command measures a repeat.
 
-    Our own process gets JSON. Another command can run another version of the harness, such as a frozen reference
-    or a step of a bisection, and gets the options that every version reads. A script gets JSON, too: its
-    interpreter is that of its packages, with these workloads.
+    Another command can be another version of the harness, such as a frozen reference, and gets the options
+    that every version reads. A script gets JSON, too: its interpreter is that of its packages, with these
+    workloads.
     """
     is_ours = tuple(command) == COMMAND or repeat.script is not None
     return ["repeat", repeat.to_json()] if is_ours else repeat.options()
@@ -205,7 +199,6 @@ def _collect(process: Running, out: list[str], alarm: Alarm | None) -> None:
 
 
 def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
-    """Say each line of a stream, and keep the last ones in `last_words`."""
     for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
         if line.startswith(PROFILERS_OWN):
             continue
@@ -215,7 +208,6 @@ def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
 
 
 def at_most(say: Say, characters: int = MOST_SAID) -> Say:
-    """Return `say` with a limit of `characters`."""
     left = characters
 
     def limited(text: str) -> None:
@@ -286,15 +278,14 @@ def finding_of_end(
 
 
 def signal_name(number: int) -> str:
-    """Name a signal, such as `SIGKILL`, or give its number."""
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def be_a_good_child(device: str, processes: int = 1) -> None:
     """Have the measuring process die with its parent, and first when memory runs out.
 
-    CUDA reserves far more address space than it uses, so only CPU processes get a limit; a lower existing limit
-    stays. Several `processes` share the memory.
+    CUDA reserves far more address space than it uses, so only CPU processes get a limit. Several `processes`
+    share the memory.
     """
     if INHERITED in os.environ:
         die_with_parent()
@@ -309,13 +300,11 @@ def be_a_good_child(device: str, processes: int = 1) -> None:
 
 
 def be_killed_first() -> None:
-    """Have the kernel end this process before others if memory runs out."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when its parent ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     try:

@@ -31,11 +31,7 @@ def run_script(
     command: Sequence[str] = COMMAND,
     environ: Mapping[str, str] = os.environ,
 ) -> Record:
-    """Measure a repeat of a script, as `run_repeat`, in a fresh copy.
-
-    Raises:
-        OSError: the command does not exist or cannot start.
-    """
+    """Measure a repeat of a script, as `run_repeat`, in a fresh copy."""
     assert repeat.script is not None
     with closing(Alarm()) as alarm:
         if repeat.script.in_place:
@@ -51,11 +47,7 @@ def run_script(
 
 
 def kept_apart(keep: str | None, folder: Path) -> Path | None:
-    """Return the folder of kept files, which is in no copy.
-
-    Raises:
-        WorkloadsError: it is the script's folder itself.
-    """
+    """Return the folder of kept files, or raise WorkloadsError if it is the script's folder itself."""
     if keep and os.path.realpath(keep) == os.path.realpath(folder):
         raise WorkloadsError(
             f"keep is {keep}, which is the script's folder; name another one, such as {keep}/kept"
@@ -136,7 +128,6 @@ def with_hint(record: Record, ended: Iterable[Record]) -> Record:
 
 
 def with_files(record: Record, files: ScriptFiles) -> Record:
-    """Return a record of a script with the files of its run."""
     return replace(record, script=replace(record.script, files=files)) if record.script else record
 
 

@@ -33,11 +33,7 @@ _PYTHON = re.compile(r"python[\d.]*")
 
 
 def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return a table's cases with their scripts; relative paths start at `here`.
-
-    Raises:
-        WorkloadsError: the table has a mistake; the sentence names key and value.
-    """
+    """Return a table's cases with their scripts, or raise WorkloadsError; relative paths start at `here`."""
     check_keys(entry, KEYS, "a script")
     if "run" not in entry:
         raise WorkloadsError('a script lacks the key run, such as run = "train.py --batch {batch}"')
@@ -69,11 +65,7 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
 
 
 def code_folder(entry: Mapping[str, Any], here: Path, is_copied: bool = True) -> Path:
-    """Return a command's folder; a home is refused if it `is_copied`.
-
-    Raises:
-        WorkloadsError: it is not a folder, or a home.
-    """
+    """Return a command's folder, or raise WorkloadsError; a home is refused if it `is_copied`."""
     stated = entry.get("folder", ".")
     folder = (here / Path(stated).expanduser()).resolve()
     if not folder.is_dir():
@@ -84,20 +76,11 @@ def code_folder(entry: Mapping[str, Any], here: Path, is_copied: bool = True) ->
 
 
 def command_words(run: str) -> tuple[str, ...]:
-    """Return a command's words, split as by a shell, without a leading `python`.
-
-    Raises:
-        WorkloadsError: it cannot be split, or runs no Python.
-    """
     return python_words(split(run))
 
 
 def split(run: str) -> list[str]:
-    """Return a command's words, split as by a shell.
-
-    Raises:
-        WorkloadsError: it cannot be split.
-    """
+    """Split a command as a shell does, or raise WorkloadsError."""
     try:
         return shlex.split(run)
     except ValueError as error:
@@ -105,11 +88,7 @@ def split(run: str) -> list[str]:
 
 
 def python_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command's words without a leading `python`.
-
-    Raises:
-        WorkloadsError: the first word is neither a file nor `-m` with a module.
-    """
+    """Return a command's words without a leading `python`, or raise WorkloadsError if it runs no Python."""
     left = [*words]
     if left and _PYTHON.fullmatch(Path(left[0]).name):
         left = left[1:]
@@ -134,11 +113,6 @@ def check_program(words: Sequence[str], folder: Path) -> None:
 
 
 def case_name(entry: Mapping[str, Any], usual: str) -> str:
-    """Return the stated, or else the usual, name of a command's case.
-
-    Raises:
-        WorkloadsError: a workload has the name, or a character is not allowed.
-    """
     name: str = entry.get("name", usual)
     if not _NAME.fullmatch(name):
         raise WorkloadsError(f"name is {name!r}; use up to 60 letters, digits, dots, dashes and underscores")
@@ -152,10 +126,10 @@ def case_name(entry: Mapping[str, Any], usual: str) -> str:
 def placed(
     words: Sequence[str], choices: Mapping[str, Any], has_data: bool, others: Collection[str] = ()
 ) -> list[str]:
-    """Return the sizes in the order of their placeholders in the command.
+    """Return the sizes in the order of their placeholders in the command; `others` need none.
 
     Raises:
-        WorkloadsError: a size or the data has no placeholder, or a placeholder no value. `others` need neither.
+        WorkloadsError: a size or the data has no placeholder, or a placeholder no value.
     """
     run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:
@@ -179,11 +153,7 @@ def placed(
 
 
 def packages_in(given: str | None, folder: Path) -> str | None:
-    """Return the file of a folder that names a command's packages.
-
-    Raises:
-        WorkloadsError: the file does not exist, or such files have other names.
-    """
+    """Return the file of a folder that names a command's packages, or raise WorkloadsError."""
     if given is None:
         return None
     file = (folder / given).resolve()
@@ -204,18 +174,13 @@ def data_in(given: str | None, here: Path) -> str | None:
 
 
 def folder_in(given: str | None, here: Path) -> str | None:
-    """Return a folder of the measuring machine as an absolute path."""
     if given == "":
         raise WorkloadsError("keep is ''; give a folder of the machine that measures")
     return None if given is None else str(here.absolute() / Path(given).expanduser())
 
 
 def image_in(given: str | None) -> str | None:
-    """Return the name of a container image.
-
-    Raises:
-        WorkloadsError: it is malformed, or contains a login.
-    """
+    """Return the name of a container image, or raise WorkloadsError if it contains a login."""
     if given is not None and not (len(given) <= LONGEST_IMAGE and _IMAGE.fullmatch(given)):
         raise WorkloadsError(
             "image is not the name of a container image, such as vllm/vllm-openai:v0.11.0; "
@@ -225,7 +190,6 @@ def image_in(given: str | None) -> str | None:
 
 
 def cases_of(name: str, choices: Mapping[str, tuple[Any, ...]]) -> list[Case]:
-    """Return every combination of sizes, each once, in the file's order."""
     if empty := [size for size, values in choices.items() if not values]:
         raise WorkloadsError(f"size {empty[0]} is [], which makes no case; give at least one value")
     sound = {size: dict.fromkeys(whole(size, v, least=0) for v in vs) for size, vs in choices.items()}

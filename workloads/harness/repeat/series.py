@@ -22,9 +22,8 @@ Other = Callable[[int], Record]  # measures another version of a repeat; its arg
 def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
     """Order repeats in rounds of all cases, each shuffled by the seed of `base`.
 
-    So a case's repeats are spread over the run, and their scatter includes the box's slow changes. Each repeat
-    stores its place. Inputs are drawn from the seed plus the repeat's number. `profile` adds a profile pass to
-    each case's first repeat.
+    So a case's repeats are spread over the run, and their scatter includes the box's slow changes. Inputs are
+    drawn from the seed plus the repeat's number.
     """
     draw = random.Random(base.seed)
     rounds = (draw.sample(cases, len(cases)) for _ in range(repeats))
@@ -45,8 +44,7 @@ def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = 
 def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Callable[[Record], None]) -> None:
     """Measure a suite on this box; `keep` gets each record at once.
 
-    Cases that this box cannot measure are reported first. `base` has the run's settings; the suite adds those that
-    it leaves open.
+    `base` has the run's settings; the suite adds those that it leaves open.
     """
     base = replace(
         base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
@@ -69,7 +67,6 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
 
 
 def measure_repeats(todo: Sequence[Repeat], say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure repeats in turn, in separate processes."""
     ended: list[Record] = []
     with ForkServers.of(todo, say) as forks:
         for repeat in todo:

@@ -66,20 +66,14 @@ class Suite:
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """The cases alone, in the suite's order."""
         return tuple(entry.case for entry in self.entries)
 
     @property
     def minutes(self) -> float:
-        """Minutes of its repeats on a 2-core CPU, or on a GPU if all cases are for GPUs."""
+        """Of its repeats on a 2-core CPU, or on a GPU if all cases are for GPUs."""
         return sum(entry.repeat_s for entry in counted(self.entries, self.timeout_s)) * self.repeats / 60
 
     def on(self, devices: Collection[str]) -> "Suite":
-        """Return the suite with only the cases for these devices.
-
-        Raises:
-            WorkloadsError: no case is left.
-        """
         entries = tuple(entry for entry in self.entries if any(map(entry.is_for, devices)))
         if not entries:
             raise WorkloadsError(f"suite {self.name} has no cases for {' or '.join(sorted(devices))}")
@@ -102,16 +96,11 @@ class Suite:
 
 
 def suite_names(folder: Path = FOLDER) -> list[str]:
-    """Return the names of all suites."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
 def load_suite(name: str, folder: Path = FOLDER) -> Suite:
-    """Read a suite by its name, or by a TOML file's path.
-
-    Raises:
-        WorkloadsError: it does not exist, or has a mistake; the sentence names file, field and value.
-    """
+    """Read a suite by its name, or by a TOML file's path, or raise WorkloadsError."""
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     raw = _read(path, name, folder)
     try:
@@ -173,7 +162,7 @@ def _check_sessions(raw: Mapping[str, Any]) -> None:
 def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list[SuiteCase]:
     """Return the cases of a suite's scripts and commands, with unique names.
 
-    Commands, and scripts that run to their end, can take all of their time; others are stopped once measured.
+    Only commands, and scripts that run to their end, can take all of their time.
     """
     members: dict[Case, SuiteCase] = {}
     named: dict[str, Script] = {}
@@ -198,10 +187,7 @@ def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list
 def _entries(
     stated: Sequence[tuple[SuiteCase, float | None]], raw: Mapping[str, Any]
 ) -> tuple[SuiteCase, ...]:
-    """Give each case its stated estimate, or a share of the remaining minutes.
-
-    `Suite.minutes` and its soaks count; the cases that it leaves out get the same share.
-    """
+    """Give each case its stated estimate, or a share of the remaining minutes."""
     timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
     for entry, _ in stated:
         check_soak(entry, timeout_s)

@@ -20,10 +20,10 @@ class SuiteCase:
 
     Attributes:
         estimate_s: usual seconds of a repeat on a 2-core CPU, without its soak.
-        threads: CPU threads of a process; None for its machine's.
+        threads: of a process; None for its machine's.
         device: the only one that the suite measures it on; None for all.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
-        script: the user's command; None for a built-in workload.
+        script: None for a built-in workload.
         assumed: the estimate is a guess, because the file states none.
     """
 
@@ -37,20 +37,14 @@ class SuiteCase:
 
     @property
     def repeat_s(self) -> float:
-        """Usual seconds of a repeat, with its soak."""
         return self.estimate_s + (self.soak_s or 0.0)
 
     def is_for(self, device: str) -> bool:
-        """Return whether the suite measures it on this device."""
         return self.device in (None, device)
 
 
 def check_soak(entry: SuiteCase, timeout_s: float) -> None:
-    """Refuse a soak that leaves no time for samples, or has no effect.
-
-    Raises:
-        WorkloadsError: the case is a whole job, or its soak lasts as long as its repeat's limit.
-    """
+    """Raise WorkloadsError for a soak that leaves no time for samples, or has no effect."""
     if entry.soak_s is None:
         return
     asked_for = f"soak_s={entry.soak_s:g} of {entry.case.id}"
@@ -65,7 +59,6 @@ def check_soak(entry: SuiteCase, timeout_s: float) -> None:
 
 
 def counted(entries: Sequence[SuiteCase], timeout_s: float) -> Sequence[SuiteCase]:
-    """Return the entries that a suite's minutes count."""
     if not any(entry.is_for("cpu") for entry in entries):
         return entries
     return [entry for entry in entries if _on_two_cores(entry, timeout_s)]

@@ -18,12 +18,9 @@ MOST_OF_ANY = 10**15
 
 
 def check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
-    """Check that a table has only `allowed` keys, with values of their types.
+    """Raise WorkloadsError unless a table has only `allowed` keys, with values of their types.
 
     Numbers are above 0, and at most the one in `MOST`.
-
-    Raises:
-        WorkloadsError: it has others; the sentence begins with `where`, or names key and value.
     """
     if not isinstance(raw, dict):
         raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(allowed)}")
@@ -46,16 +43,11 @@ def check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
 
 
 def choices_of(size: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return each size parameter's values, in the file a number or a list."""
     return {name: tuple(v) if isinstance(v, list) else (v,) for name, v in size.items()}
 
 
 def device_of(entry: Mapping[str, Any]) -> str | None:
-    """Return the only device that a table is for; None for all.
-
-    Raises:
-        WorkloadsError: it is unknown.
-    """
+    """Return the only device that a table is for, or None; raise WorkloadsError for an unknown one."""
     device: str | None = entry.get("device")
     if device is not None and device not in DEVICES:
         raise WorkloadsError(f"device is {device!r}; choose from {', '.join(DEVICES)}")

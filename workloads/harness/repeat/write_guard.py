@@ -1,8 +1,8 @@
 """Guard the linked files of a script against writes by its processes.
 
-The guard holds a lease on each file (fcntl(2), F_SETLEASE): the kernel makes a process that opens the file for
-writing wait until the lease is given up. The guard sees it wait, and keeps the lease until it is gone, unless it
-belongs to another program.
+The guard holds a lease on each file (fcntl(2), F_SETLEASE): the kernel makes a process that opens the file
+for writing wait until the lease is given up. The guard keeps it until that process is gone, unless it belongs
+to another program.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WriteGuard:
         opened: called once, from a thread, with the first file that the measurement opens for writing.
 
     Attributes:
-        unguarded: files that are writable and cannot be guarded here.
+        unguarded: writable files that cannot be guarded here.
     """
 
     def __init__(self, files: Sequence[Path], opened: Callable[[Path], None]) -> None:

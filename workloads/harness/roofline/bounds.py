@@ -25,7 +25,6 @@ class BoundCell:
 
 
 def bounds(records: Sequence[Record]) -> list[BoundCell]:
-    """Find the bound of each cell with an ok record."""
     records = [record for record in records if _possible(record)]
     ceilings = ceilings_by_machine(records)
     repeats: dict[Cell, list[Record]] = {}
@@ -48,7 +47,6 @@ def _possible(record: Record) -> bool:
 
 
 def roofline_text(records: Sequence[Record]) -> str:
-    """List each machine's ceilings, a row for each cell, and missing measurements."""
     rows = bounds(records)
     parts = [
         _ceilings_text(key, ceilings)
@@ -84,7 +82,6 @@ def _median_repeat(records: Sequence[Record]) -> Record:
 
 
 def case_without_loader(case: Case) -> Case | None:
-    """Return the same case with its data in place, for one with a data loader."""
     workload = declared(case.workload)
     if workload is None or workload.kind != "loader" or workload.of is None:
         return None

@@ -43,14 +43,14 @@ class Ceilings:
     """A machine's measured maxima, with the same device and threads.
 
     Attributes:
-        compute: by precision, FLOP/s of the fastest matrix product that fills the device, else of the largest.
-        memory: bytes/s of a copy (read and written) or a read, whichever is faster, of at least four times the
-            last-level cache.
+        compute: by precision, FLOP/s of the fastest matrix product that fills the device, else of the
+            largest.
+        memory: bytes/s of a copy (read and written) or a read, whichever is faster, of at least four times
+            the last-level cache.
         cache: bytes/s of the fastest smaller copy or read.
         gemv: by precision, bytes/s of the fastest product of one row with weights larger than any cache.
         moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.
         launch_s: seconds to launch one operation.
-        last_level_bytes: size of the cache, if a record states it.
     """
 
     compute: tuple[tuple[str, Ceiling], ...] = ()
@@ -65,7 +65,7 @@ class Ceilings:
 def machine_of(record: Record) -> MachineKey:
     """Return the key of comparable records: hardware, environment, device, threads.
 
-    Processes on a CPU share its cores, so their threads add up; each GPU has its own process.
+    Processes on a CPU share its cores, so their threads add up.
     """
     together = len(record.group.ranks) if record.group and record.device == "cpu" else 1
     threads = None if record.threads is None else record.threads * together
@@ -73,7 +73,6 @@ def machine_of(record: Record) -> MachineKey:
 
 
 def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]:
-    """Return the ceilings of every machine that has records."""
     records_of: dict[MachineKey, list[Record]] = {}
     for record in records:
         records_of.setdefault(machine_of(record), []).append(record)
@@ -81,11 +80,7 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """Return one machine's ceilings, by its records and its cached roof.
-
-    Raises:
-        ValueError: the records are of several machines.
-    """
+    """Return one machine's ceilings, by its records and its cached roof, or raise ValueError for several."""
     if len({machine_of(record) for record in records}) > 1:
         raise ValueError("the records are from several machines; use ceilings_by_machine")
     timed = [record for record in records if counts(record) and record.compute_s and record.work]
@@ -119,7 +114,6 @@ GEMV_FLOPS = (1.0, 2.2)  # per weight: one multiplication and addition, of embed
 
 
 def is_gemv(record: Record) -> bool:
-    """Return whether a step multiplies a matrix by a vector."""
     if record.case.workload == "gemm":
         return record.case.params.get("m") == 1
     work = record.work

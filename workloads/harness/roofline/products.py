@@ -23,7 +23,6 @@ SHARE_OF_MEMORY = 0.25
 
 
 def flops_of(size: Size) -> float:
-    """Return the FLOPs of an m x k by k x n product."""
     return 2.0 * math.prod(size)
 
 

@@ -26,11 +26,10 @@ class RoofRate:
     """One limit of a machine, its best measurement.
 
     Attributes:
-        kind: one of `UNITS`, the unit of `value`, `low` and `high`; the two are a 95 % interval of the best case's
-            median, None with too few samples.
+        kind: one of `UNITS`, the unit of `value`, `low` and `high`; the two are a 95 % interval of the best
+            case's median, None with too few samples.
         precision, mode: of its case; a copy has none, and is in fp32.
         size: of the case, or a search's choice: `m=2048,n=1024,k=2048`.
-        processes: that took part.
         measured_at: UTC, ISO 8601.
         verdict: of its record; only `ok` is sound enough for comparisons with other records.
     """
@@ -48,16 +47,13 @@ class RoofRate:
 
     @property
     def name(self) -> tuple[str, str, str, int]:
-        """The name of its limit, of which the better rate is the roof."""
         return self.kind, self.precision, self.mode, self.processes
 
     @property
     def is_sound(self) -> bool:
-        """True if its record is ok."""
         return self.verdict == Verdict.OK.value
 
     def beats(self, other: "RoofRate") -> bool:
-        """Return whether its rate is higher, or its time shorter."""
         return self.value < other.value if UNITS[self.kind] == "s" else self.value > other.value
 
 
@@ -67,12 +63,10 @@ def roof_of(records: Sequence[Record]) -> list[RoofRate]:
 
 
 def measured_rates(records: Iterable[Record]) -> list[RoofRate]:
-    """Return the best rate of each kind, by records that count."""
     return best(rate for record in records if counts(record) for rate in _rates(record))
 
 
 def kept_rates(records: Iterable[Record]) -> list[RoofRate]:
-    """Return the cached roof of the newest record's box."""
     newest = max(
         (record for record in records if RATES_IN in record.environment),
         key=lambda record: record.started_at,
@@ -88,7 +82,6 @@ def rates_from(kept: object) -> list[RoofRate]:
 
 
 def rates_kept(rates: Iterable[RoofRate]) -> dict[str, list[dict[str, Any]]]:
-    """Return rates as JSON-able values for the cache."""
     return {RATES: [asdict(rate) for rate in rates]}
 
 

@@ -20,10 +20,10 @@ class Bound:
     """The bound of a cell, and the evidence for it.
 
     Attributes:
-        by: one of `LIMITS`, the one with the largest share if that is half or more; `device` if the device is busy
-            for half or more; else `unexplained`.
-        shares: of the step that each measured limit explains, with data in place; transfer's is of end to end.
-            Shares of compute, memory and gemv are also shares of their ceilings. Shares overlap, and can exceed 1.
+        by: one of `LIMITS`, the one with the largest share if that is half or more; `device` if the device is
+            busy for half or more; else `unexplained`.
+        shares: of the step that each measured limit explains, with data in place; transfer's is of end to
+            end. They overlap, and can exceed 1.
         why: a sentence.
         missing: sentences for limits that were not measured, each with a command that measures it.
     """
@@ -35,7 +35,6 @@ class Bound:
 
     @property
     def share(self) -> float | None:
-        """The share of the limit that bounds it; None if unexplained."""
         return self.shares.get(self.by)
 
 
@@ -78,10 +77,7 @@ def _step_s(record: Record) -> float | None:
 
 
 def _gemv(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share that products of one row explain, if slower than memory.
-
-    On some CPUs torch computes them on one core, whatever its threads.
-    """
+    """Return the share that products of one row explain, if slower than memory, as on some CPUs' one core."""
     ceiling, memory = dict(ceilings.gemv).get(record.case.precision), memory_ceiling(record, ceilings)
     if ceiling is None or not is_gemv(record) or (memory and ABOVE * ceiling.value > memory.value):
         return None
@@ -95,10 +91,7 @@ def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> f
 
 
 def _launch(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share of a step's launches, at most the device's idle share.
-
-    A device that never waits is not held up by its host's launches.
-    """
+    """Return the share of a step's launches, at most the device's idle share."""
     launches = record.work.launches if record.work else None
     if not launches or ceilings.launch_s is None or record.wall is None:
         return None
@@ -109,8 +102,8 @@ def _launch(record: Record, ceilings: Ceilings) -> float | None:
 def idle(record: Record) -> float | None:
     """Return the share of a step in which the device idles.
 
-    Without a profile or a pass of the device alone, it is the difference of the host's and the device's clocks,
-    which counts every gap between kernels as work.
+    Without a profile or a pass of the device alone, it is the difference of the host's and the device's
+    clocks, which counts every gap between kernels as work.
     """
     if record.device == "cpu" or record.wall is None:
         return None
@@ -235,12 +228,12 @@ def _command(what: str, workload: str, size: str, device: str, precision: str = 
 
 
 def percent(share: float) -> str:
-    """Format a share with two digits, such as `83 %` or `0.4 %`."""
+    """Format such as `83 %` or `0.4 %`."""
     return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 
 def si(value: float) -> str:
-    """Format a number with three digits and a prefix: `104 G` for 104e9."""
+    """Format such as `104 G` for 104e9."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}"

@@ -1,8 +1,7 @@
 """The fastest of many sizes, by climbing, then a race of the leaders.
 
-Near sizes are alike: a CPU's rate saturates, a GPU's has steps where the last wave of tiles is partly empty. The
-sampled rates only choose a size: the best of many noisy samples is too good, so a caller measures the chosen size
-anew.
+Near sizes are alike: a CPU's rate saturates, a GPU's has steps where the last wave of tiles is partly empty.
+The best of many noisy samples is too good, so a caller measures the chosen size anew.
 """
 
 import itertools
@@ -29,7 +28,6 @@ class Space:
 
     Attributes:
         work: of a step of a size, such as FLOPs: the rate is work per second.
-        fits: whether a size can be tried.
     """
 
     most: Size
@@ -60,7 +58,6 @@ class Search:
         self.climbed_s = self.now() + CLIMB * self.budget_s
 
     def best(self) -> Size:
-        """Return the winning size, or the first in a short time."""
         self._double()
         for bits in range(1, FINEST_BITS + 1):
             self._climb(bits)

@@ -112,11 +112,7 @@ def normalised(kind: ImageKind, images: torch.Tensor) -> torch.Tensor:
 
 
 def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -> Images:
-    """Return `count` training images, and perhaps that share of the test images.
-
-    Raises:
-        WorkloadsError: the data folder lacks the files, they are damaged, or have fewer images.
-    """
+    """Return `count` training images, and perhaps that share of the test images, or raise WorkloadsError."""
     import torch
 
     held = -(-count * kind.held_out // kind.images) if held_out else 0
@@ -165,11 +161,6 @@ def _draw(
 
 
 def load_graph(env: Env) -> Graph:
-    """Return Cora's citation graph.
-
-    Raises:
-        WorkloadsError: the data folder lacks the files, or they are damaged.
-    """
     import torch
 
     from workloads.harness.training.data_files import read_cora
@@ -202,7 +193,6 @@ def _draw_graph(generator: torch.Generator) -> Graph:
 
 
 def _links(labels: torch.Tensor, sizes: torch.Tensor, whole: Callable[..., torch.Tensor]) -> torch.Tensor:
-    """Return `CORA_LINKS` links, mostly within a class, with a few papers cited much."""
     import torch
 
     papers, drawn = len(labels), 4 * CORA_LINKS  # more than needed: some come twice

@@ -37,11 +37,7 @@ class Cora:
 
 
 def read_mnist(folder: Path) -> tuple[Table, Table, str]:
-    """Return training set, test set and source: IDX files, plain or .gz.
-
-    Raises:
-        WorkloadsError: a file is missing or damaged.
-    """
+    """Return training set, test set and source: IDX files, plain or .gz, or raise WorkloadsError."""
     names = [f"{part}-{kind}" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     paths = [_found(folder, f"{name}-ubyte", ("", "MNIST/raw"), ("", ".gz")) for name in names]
     contents = [_content(path) for path in paths]
@@ -55,11 +51,7 @@ def read_mnist(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
-    """Return training set, test set and source: the binary or the Python version.
-
-    Raises:
-        WorkloadsError: a file is missing or damaged, or asks Python for anything but an array.
-    """
+    """Return training set, test set and source: the binary or the Python version, or raise WorkloadsError."""
     binary = any((base / "data_batch_1.bin").is_file() for base in (folder, folder / BINARY))
     ending, places = (".bin", ("", BINARY)) if binary else ("", ("", PICKLED))
     paths = [_found(folder, f"{name}{ending}", places, ("",)) for name in BATCHES]
@@ -71,10 +63,8 @@ def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cora(folder: Path) -> Cora:
-    """Return the citation graph of `cora.content` and `cora.cites`, also in the folder `cora`.
-
-    Raises:
-        WorkloadsError: a file is missing or damaged.
+    """Return the graph of `cora.content` and `cora.cites`, also in the folder `cora`, or raise
+    WorkloadsError.
     """
     paths = [_found(folder, name, ("", "cora"), ("",)) for name in ("cora.content", "cora.cites")]
     contents = [_content(path) for path in paths]

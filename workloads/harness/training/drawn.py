@@ -20,12 +20,10 @@ class Pool:
     """Standard normal values on the device; larger tensors repeat them."""
 
     def __init__(self, env: Env, needed: int, dtype: torch.dtype) -> None:
-        """Draw `needed` values, up to a limit."""
         self._env, self._dtype, self._place = env, dtype, 0
         self._values = env.randn(min(needed, MOST_DRAWN), dtype=dtype)
 
     def fill(self, tensor: torch.Tensor) -> None:
-        """Fill a contiguous tensor with the next values."""
         flat, size = tensor.view(-1), len(self._values)
         done = 0
         while done < flat.numel():
@@ -34,7 +32,6 @@ class Pool:
             done, self._place = done + count, (self._place + count) % size
 
     def filled(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Return a tensor of this shape with the next values."""
         import torch
 
         tensor = torch.empty(shape, dtype=self._dtype, device=self._env.device)

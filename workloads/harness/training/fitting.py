@@ -22,9 +22,7 @@ class Recipe:
     """A model and how it learns.
 
     Attributes:
-        build: the model, its weights drawn from torch's generator.
         loss: `loss(model, inputs, labels)`, the mean over the batch.
-        optimizer: made for the model's parameters.
         schedule: of the learning rate, by epoch; made for the optimizer.
     """
 
@@ -35,7 +33,6 @@ class Recipe:
 
 
 def fresh(env: Env, recipe: Recipe, seed: int) -> tuple[Env, Learner]:
-    """Return a model with a seed's weights, and its environment."""
     import torch
 
     torch.manual_seed(seed)  # for dropout, which draws from torch's own generators
@@ -51,7 +48,6 @@ def numbers(losses: Sequence[torch.Tensor]) -> tuple[float, ...]:
 
 
 def classifier_step(env: Env, recipe: Recipe, images: Images, tolerance: float = 1.0) -> Prepared:
-    """Return training steps on one batch of images in place."""
     inputs = (env.place_exact(normalised(images.kind, images.images)), env.place_exact(images.labels))
     return training_step(
         env,
@@ -134,10 +130,7 @@ class ClassifierFit:
 def classifier_job(
     env: Env, recipe: Recipe, images: Images, epochs: int, batch: int, target: float | None
 ) -> Job:
-    """Return a training over shuffled images; its test accuracy is the metric.
-
-    The remaining images form a smaller last batch.
-    """
+    """Return a training over shuffled images; the remaining ones form a smaller last batch."""
     import torch
 
     seed = int(torch.randint(2**62, (1,), generator=env.generator))

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, float]:
     """Return FLOPs of convolutions and linear layers, forward and in a training step.
 
-    A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward. Backward
-    takes as many for the gradient of W, and as many for that of its input if needed. The model runs on tensors
-    without data, which costs neither time nor memory.
+    A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward.
+    Backward takes as many for the gradient of W, and as many for that of its input if needed. The model runs
+    on tensors without data.
     """
     import torch
 
@@ -38,12 +38,10 @@ def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, f
 
 
 def parameter_count(model: torch.nn.Module) -> int:
-    """Return the number of a model's trainable parameters."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def parameter_bytes(model: torch.nn.Module) -> int:
-    """Return the bytes of a model's trainable parameters."""
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 

@@ -36,11 +36,9 @@ class ReadySamples:
         self._tensors, self._ready = tensors, ready
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return len(self._tensors[0])
 
     def __getitem__(self, row: int) -> Batch:
-        """Return a sample, without the dimension of the batch."""
         return self._ready(tuple(tensor[row] for tensor in self._tensors))
 
 
@@ -92,7 +90,6 @@ class Loader:
 
     @property
     def batches(self) -> int:
-        """Number of batches in an epoch."""
         return len(self._loader)
 
     def restart(self, epoch: int | None = None) -> None:
@@ -103,11 +100,9 @@ class Loader:
         self._batches = iter(self._loader)
 
     def stop(self) -> None:
-        """End the epoch and its loader processes."""
         self._batches = iter(())
 
     def take(self) -> Batch:
-        """Take the next batch, on the device, also across epochs."""
         batch = next(self._batches, None)
         if batch is None:
             self.restart()
@@ -120,7 +115,7 @@ class Loader:
         return self.at(self.epoch, max(self._place, 0))
 
     def at(self, epoch: int, position: int) -> Batch:
-        """Return an epoch's batch at a place from 0, from the present data set, on the host."""
+        """Return an epoch's batch at a place from 0, on the host."""
         import torch
 
         generator = torch.Generator().manual_seed(self._seed + epoch)
@@ -215,7 +210,6 @@ def loaded_inference(
 
 
 def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    """Run a model on a batch's first rows, in float64 on the CPU."""
     import torch
 
     with torch.inference_mode():
@@ -241,11 +235,7 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
 
 
 def _check_semaphores() -> None:
-    """Refuse loader processes without semaphores, as in a function service.
-
-    Raises:
-        UnsupportedError: they cannot.
-    """
+    """Raise UnsupportedError for loader processes without semaphores, as in a function service."""
     try:
         multiprocessing.Lock()
     except OSError as error:

@@ -15,7 +15,6 @@ NEAR_ZERO = 0.1  # of the root mean square: further off no rounding makes a ReLU
 
 
 def is_masking(module: torch.nn.Module) -> bool:
-    """Return whether a layer passes a part of its input: dropout, ReLU, pooling."""
     import torch
 
     return isinstance(module, (torch.nn.modules.dropout._DropoutNd, torch.nn.ReLU, torch.nn.MaxPool2d))
@@ -23,7 +22,6 @@ def is_masking(module: torch.nn.Module) -> bool:
 
 @contextmanager
 def keeping(model: torch.nn.Module, kept: Kept) -> Iterator[None]:
-    """Record the passed values of a model's layers inside."""
     handles = [
         module.register_forward_hook(
             lambda *of, name=name: kept.setdefault(name, []).append(let_through(*of))
@@ -39,10 +37,9 @@ def keeping(model: torch.nn.Module, kept: Kept) -> Iterator[None]:
 
 
 def replay(model: torch.nn.Module, kept: Mapping[str, list[torch.Tensor]]) -> None:
-    """Have a copy of a model pass the same values from now on.
+    """Have a copy of a model pass the same values from now on; with fewer samples, the first ones.
 
-    With fewer samples, it takes the first ones. A layer that computes again, as checkpointed backward passes do,
-    begins anew.
+    A layer that computes again, as checkpointed backward passes do, begins anew.
     """
     for name, module in model.named_modules():
         if name in kept:
@@ -72,8 +69,8 @@ def let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor
 def masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Apply a layer to its input so that it passes what `mask` did.
 
-    A ReLU's input within rounding of 0 can be on either side; both are right, and with few normalised samples the
-    gradients behind them are far apart. Only there the mask decides.
+    A ReLU's input within rounding of 0 can be on either side; both are right, and with few normalised samples
+    the gradients behind them are far apart. Only there the mask decides.
     """
     import torch
 

@@ -14,8 +14,7 @@ def fused(
 ) -> torch.optim.Optimizer:
     """Make an optimizer, with a fused kernel on a GPU.
 
-    The kernel takes fp16's loss scale along. With any other, the host would wait in every step to see whether a
-    gradient has overflowed.
+    With any other kernel, the host would wait in every step to see whether a gradient has overflowed in fp16.
     """
     weights = list(parameters)
     return kind(weights, fused=True if weights[0].device.type == "cuda" else None, **options)

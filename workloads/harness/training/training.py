@@ -56,17 +56,14 @@ def training_step(
     A step's result is its loss, checked with a part of every gradient from the initial weights.
 
     Args:
-        env: where the model is.
         model: on the device, in fp32; fp16 and bf16 are mixed precision by autocast, fp16 with a loss scale.
         loss: `loss(model, *inputs)`, the mean over the batch, a tensor without dimensions.
         inputs: one batch, on the device; the model is called with the first.
-        optimizer: makes the optimizer for the model's parameters.
         unit, units: name and number of things in a step.
         tolerance: multiplies the precision's bound.
         flops: of a step in matrix products, if the model has others than in its layers.
         after: called after every step, such as for a moving average of the weights.
         state: further modules that steps change.
-        data: source of the inputs.
         blocks: name of the model's row of blocks, "" for the model itself, if float64 on the host would take
             minutes; the reference is then `Learner.wider`.
     """
@@ -113,8 +110,8 @@ def inference_step(
 ) -> Prepared:
     """Return an inference step on one batch; its first results are checked.
 
-    A `large` model, for which float64 on the host would take minutes, is checked by a copy on the device, in a
-    wider type.
+    A `large` model, for which float64 on the host would take minutes, is checked by a copy on the device, in
+    a wider type.
     """
     import torch
 
@@ -191,7 +188,6 @@ class Learner:
                 group["capturable"] = True
 
     def learn(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Take one step: forward, backward, update; return the loss, on the device."""
         self.optimizer.zero_grad(set_to_none=True)
         with self._env.autocast():
             value = loss()
@@ -203,8 +199,8 @@ class Learner:
     def reset(self) -> None:
         """Restore the initial weights, with a fresh optimizer and the first loss scale.
 
-        A graph goes on with the tensors that it was captured with; in such a mode the optimizer's become zero, at
-        which Adam, SGD and their relatives begin.
+        A graph goes on with the tensors that it was captured with, so the optimizer's become zero, at which
+        Adam, SGD and their relatives begin.
         """
         import torch
 
@@ -222,27 +218,18 @@ class Learner:
         self._start()
 
     def watched(self) -> AbstractContextManager[None]:
-        """Record what dropout, ReLU and pooling let through, for the reference."""
         self._masks.clear()
         if self._env.mode != EAGER:  # its hooks are compiled away, or not called in a replay
             return nullcontext()
         return keeping(self.model, self._masks)
 
     def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss, and a part of every gradient, like `reference`.
-
-        Raises:
-            WrongError: the step changed no weight; by dropout's luck the loss can fall even so.
-        """
+        """Return the loss, and a part of every gradient, or raise WrongError if no weight changed."""
         self.check_changed()
         return loss, gradients_of(self.model)
 
     def check_changed(self) -> None:
-        """Check that a step changed something.
-
-        Raises:
-            WrongError: no weight changed; by dropout's luck the loss can fall even so.
-        """
+        """Raise WrongError if a step changed no weight; by dropout's luck the loss can fall even so."""
         import torch
 
         beginning = self._beginning[0]
@@ -262,9 +249,9 @@ class Learner:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute `reference` on the device, in a wider type, block by block.
 
-        Float64 on the host would take minutes; fp32 spares GPUs with little float64. If the device has no room for
-        a whole wider copy, blocks come from the host one by one, in seconds. The step's own gradients are freed,
-        except those of a graph, because each replay fills the same.
+        Float64 on the host would take minutes. If the device has no room for a whole wider copy, blocks come
+        from the host one by one, in seconds. The step's own gradients are freed, except those of a graph,
+        because each replay fills the same.
         """
         if self._env.mode not in CAPTURED:
             self.optimizer.zero_grad(set_to_none=True)

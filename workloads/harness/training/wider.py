@@ -26,13 +26,11 @@ def wider_than(dtype: torch.dtype) -> torch.dtype:
 
 
 def wider_copy(env: Env, model: torch.nn.Module) -> tuple[torch.nn.Module, torch.dtype]:
-    """Return a copy of a model on the device, in a wider type, and that type."""
     wide = wider_than(env.dtype)
     return copy_on(env.device, model).to(wide), wide
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """Return a type's name, such as `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -44,7 +42,6 @@ def place_of(device: torch.device, weights_bytes: int) -> torch.device:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return a GPU's bytes free for this process; 0 for other devices."""
     import torch
 
     if device.type != "cuda":
@@ -54,7 +51,6 @@ def free_bytes(device: torch.device) -> int:
 
 
 def widened(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor in `dtype`; integers keep theirs."""
     return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
@@ -86,10 +82,7 @@ def as_it_began(
     dtype: torch.dtype,
     device: torch.device,
 ) -> torch.nn.Module:
-    """Return a copy of a model with its initial tensors.
-
-    Other tensors, such as frozen weights, are shared with the model.
-    """
+    """Return a copy of a model with its initial tensors; other tensors are shared with the model."""
     import torch
 
     copies: dict[int, Any] = {}
@@ -105,8 +98,8 @@ def as_it_began(
 def visited(model: torch.nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> torch.nn.Module:
     """Move a model to a device, but blocks only while each computes.
 
-    Backward the block comes again and computes again. Its gradients are where its weights are. Blocks that are on
-    the device already stay there. An empty name means the model itself.
+    Backward the block comes again and computes again. Its gradients are where its weights are. An empty name
+    means the model itself.
     """
     import torch
     from torch.func import functional_call
