@@ -63,9 +63,7 @@ def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cora(folder: Path) -> Cora:
-    """Return the graph of `cora.content` and `cora.cites`, also in the folder `cora`, or raise
-    WorkloadsError.
-    """
+    """Return the graph of `cora.content` and `cora.cites`, or raise WorkloadsError."""
     paths = [_found(folder, name, ("", "cora"), ("",)) for name in ("cora.content", "cora.cites")]
     contents = [_content(path) for path in paths]
     rows = _rows(contents[0], paths[0])
