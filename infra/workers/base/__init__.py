@@ -1,1 +1,1 @@
-"""The shared part of all workers: the life of a job that outlives its worker."""
+"""The life of a job that outlives its worker: the shared part of all workers."""

@@ -2,14 +2,13 @@
 
 Such a run needs
 
-- a work pool with storage for bundles (`prefect work-pool storage configure`): the flow is pickled, one
-  step uploads it from the worker's machine, and another one executes it in the container;
+- a work pool with storage for bundles (`prefect work-pool storage configure`): the worker's machine pickles
+  and uploads the flow, the container executes it;
 - an image with Prefect, the flow's imports, and `uv` or the flow's own launcher, such as
   `launcher=["python"]`. The worker's machine needs the same for the upload;
 - values for all required job variables, from the work pool's defaults or from `job_variables`;
-- the worker's process until the bundle is uploaded. Only then the run is labelled with its worker, and a
-  restart loses nothing: the next worker of the pool follows the job. A run whose process ends earlier stays
-  in PENDING, because no other process has the flow.
+- the worker's process until the bundle is uploaded and the run labelled; then the next worker of the pool can
+  follow the job. A run whose process ends earlier stays PENDING, because no other process has the flow.
 
 Leaving `async with worker` waits for the jobs of its ad-hoc runs.
 """
@@ -65,11 +64,10 @@ class FlowBinder:
         """Return the decorator for a flow.
 
         Args:
-            work_pool: The name of the work pool; it needs storage for bundles.
-            include_files: Patterns of files to send with the flow, such as "*.yaml" or "data/**/*.csv".
-            launcher: The command that uploads and executes the bundle instead of `uv run`.
-            include_files_base_dir: The folder that the patterns are relative to; by default the flow's.
-            **job_variables: Job variables that differ from the work pool's.
+            work_pool: it needs storage for bundles.
+            include_files: patterns of files to send with the flow, such as "*.yaml" or "data/**/*.csv".
+            launcher: the command that uploads and executes the bundle instead of `uv run`.
+            include_files_base_dir: by default the flow's folder.
 
         Raises:
             ValueError: a file pattern is empty or not a string.
@@ -94,14 +92,13 @@ class FlowBinder:
 
 
 class AdHocStatus(TaskStatus[FlowRun]):
-    """The status that the base class reports a new run to; it stores the run and passes it on."""
+    """Stores the run that the base class reports, and passes it on."""
 
     def __init__(self, status: TaskStatus[FlowRun] | None) -> None:
         self.flow_run: FlowRun | None = None
         self._status = status
 
     def started(self, value: FlowRun | None = None) -> None:
-        """Store the run."""
         self.flow_run = value
         if self._status is not None and value is not None:
             self._status.started(value)
@@ -110,16 +107,14 @@ class AdHocStatus(TaskStatus[FlowRun]):
 class UnbundledSettings(SettingsContext):
     """The worker's settings, left out of a flow's bundle.
 
-    They would replace the container's, which reaches the API differently; a bundle never holds an API key.
+    They would replace the container's, which reaches the API differently.
     """
 
     def serialize(self, include_secrets: bool = True) -> dict[str, Any]:
-        """Return nothing."""
         return {}
 
 
 def unbundled_settings() -> UnbundledSettings:
-    """Return the current settings as a context that bundles leave out."""
     current = get_settings_context()
     return UnbundledSettings(profile=current.profile, settings=current.settings)
 
@@ -134,7 +129,6 @@ def portable(flow: Flow[..., Any]) -> Flow[..., Any]:
 
 
 def refusal_of(error: Exception) -> JobRefused:
-    """Return why an ad-hoc run was not submitted."""
     if isinstance(error, JobRefused):
         return error
     return JobRefused(f"The flow could not be submitted ({type(error).__name__}: {error}).")

@@ -80,17 +80,14 @@ def passed_on(env: Env, chosen: set[str]) -> dict[str, str | None]:
 
 
 def plain(env: Env) -> dict[str, str]:
-    """Return the variables that are not secret."""
     return {name: value for name, value in env.items() if value is not None and name not in SECRETS}
 
 
 def secrets(env: Env) -> dict[str, str]:
-    """Return the secrets that have a value."""
     return {name: value for name in SECRETS if (value := env.get(name)) and value not in EMPTY}
 
 
 def credential_fault(env: Env) -> str | None:
-    """Return an error if credentials are set in plain text."""
     name = next((name for name, value in env.items() if value and _is_credential(name)), None)
     return name and (
         f"env sets {name}: anyone who can describe the job can read it. Give the job a role, or "
@@ -103,7 +100,7 @@ def _is_credential(name: str) -> bool:
 
 
 def password_fault(url: str | None) -> str | None:
-    """Return an error if the API's address is wrong or has a password, which it does not quote."""
+    """Return an error, which does not quote a password."""
     try:
         parts = urlsplit(url or "")
         if url and (parts.scheme not in ("http", "https") or not parts.hostname):

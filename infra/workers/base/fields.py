@@ -79,6 +79,5 @@ def secret_field(variable: str, kind: str, pattern: str) -> Any:
 
 
 def env_name_fault(names: Iterable[str]) -> str | None:
-    """Return an error for the first name that no environment variable can have."""
     wrong = next((name for name in names if not ENV_NAME.fullmatch(name)), None)
     return wrong and f"env sets {wrong!r}: use letters, digits and _ for the name, and no digit first."

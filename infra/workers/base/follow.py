@@ -22,7 +22,6 @@ class JobFollow(ABC):
         stopped: the backend has accepted the request to end it.
         handed_over: another worker follows the run.
         since: the begin of following, in seconds of anyio's clock.
-        machine_time: begin and end of the job by its platform, as far as known.
     """
 
     run: FlowRun
@@ -37,7 +36,7 @@ class JobFollow(ABC):
     _repeats: RepeatLimit = field(default_factory=RepeatLimit)
 
     def cancel(self) -> None:
-        """End the job, because its run was cancelled in Prefect."""
+        """End the job of a run cancelled in Prefect."""
         if self.stop is None or self.stop.name != "Cancelled":
             self.stop = JobOutcome("Cancelled", self.cancelled_message)
         self.wake()
@@ -53,20 +52,17 @@ class JobFollow(ABC):
         return JobOutcome("Cancelled", text, outcome.exit_code)
 
     def warn_limited(self, text: str) -> None:
-        """Log a sentence, and repeat it only after a while."""
+        """Log a sentence; repeat it only after a while."""
         if self._repeats.is_due(text):
             self.log.warning("%s", text)
 
     def hand_over(self) -> None:
-        """Leave the job to another worker."""
         self.handed_over = True
         self.wake()
 
     @property
     @abstractmethod
-    def cancelled_message(self) -> str:
-        """Return the message of a cancelled run."""
-
+    def cancelled_message(self) -> str: ...
     @abstractmethod
     def wake(self) -> None:
         """Check the job now."""
@@ -79,4 +75,4 @@ class JobFollow(ABC):
         """Send the container's last lines, after its run has its state."""
 
     def close(self) -> None:  # noqa: B027
-        """Release the follower's resources."""
+        ...

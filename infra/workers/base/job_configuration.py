@@ -1,4 +1,4 @@
-"""The configuration of one flow run's job, without the worker's own settings; each mistake is one sentence."""
+"""The configuration of one flow run's job; each mistake is one sentence."""
 
 import re
 import shlex
@@ -30,10 +30,7 @@ SECRET_FIELD = re.compile(r"(^|_)(key|secret|secrets|password|token|credentials|
 
 
 class JobRefused(ValueError):
-    """A flow run cannot be submitted as it is; the message is one sentence for its author.
-
-    `state` is the state that its run gets.
-    """
+    """A flow run cannot be submitted as it is; the message is one sentence, `state` what its run gets."""
 
     def __init__(self, sentence: str, state: StateName = "Crashed") -> None:
         super().__init__(printable(sentence))
@@ -45,7 +42,7 @@ class TakenOver(Exception):
 
 
 class ContainerJobConfiguration(BaseJobConfiguration):
-    """A job configuration with errors as sentences, and a container's environment."""
+    """A job configuration with a container's environment; `JobRefused` for an invalid value."""
 
     _own_command: bool = PrivateAttr(default=False)
 
@@ -60,7 +57,6 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
     @classmethod
     async def from_template_and_values(cls, *args: Any, **kwargs: Any) -> Self:
-        """Build the configuration; raise `JobRefused` for an invalid value."""
         try:
             return await super().from_template_and_values(*args, **kwargs)
         except ValidationError as error:
@@ -68,7 +64,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
     @classmethod
     async def resolve_for_flow_run(cls, flow_run: "FlowRun", **kwargs: Any) -> Self:
-        """Build the configuration of a run; wait out a restart of the server."""
+        """Wait out a restart of the server."""
         resolve = super().resolve_for_flow_run
 
         async def attempt() -> Self:  # each on a copy, because the base class takes variables out of the run

@@ -21,11 +21,7 @@ Send = Callable[[list[LogCreate]], Awaitable[None]]
 
 
 class Lines:
-    """Cuts bytes into lines and sends them to Prefect.
-
-    Attributes:
-        seen: the number of bytes of the log that Prefect has.
-    """
+    """Cuts bytes into lines and sends them to Prefect; `seen` bytes of the log arrived there."""
 
     def __init__(self, run_id: UUID, send: Send, seen: int, logger: str) -> None:
         self.seen = seen
@@ -47,12 +43,10 @@ class Lines:
 
     @property
     def begun(self) -> bool:
-        """Return True if any bytes have come."""
         return bool(self._read or self._rest)
 
     @property
     def full(self) -> bool:
-        """Return True if enough lines wait for a call."""
         return len(self._waiting) >= LINES_A_CALL
 
     def rewind(self) -> None:
@@ -91,7 +85,6 @@ class Lines:
 
 
 def log_line(run_id: UUID, name: str, message: str, at: dt.datetime) -> LogCreate:
-    """Return one line of a flow run's log."""
     line = {"name": name, "message": message, "timestamp": at, "flow_run_id": run_id, "level": logging.INFO}
     return LogCreate.model_validate(line)
 

@@ -94,7 +94,6 @@ NOT_SEEN: tuple[StateName, ...] = ("Lost", "Unseen")  # of a job whose end was n
 
 
 def is_state_name(text: str) -> TypeGuard[StateName]:
-    """Return True for the name of a state that our workers set."""
     return text in get_args(StateName)
 
 
@@ -116,7 +115,7 @@ class JobOutcome:
 
     @property
     def status_code(self) -> int:
-        """Return the exit code for Prefect's worker result; a missing one is never 0."""
+        """Return the exit code; a missing one is never 0."""
         if self.name == "Exited":
             return 0
         return self.exit_code or NO_EXIT_CODE
@@ -130,20 +129,20 @@ class StartTimes:
     pull_s: float | None
 
     def labels(self, queue: str, pull: str) -> dict[str, float]:
-        """Return the flow run's labels: common names, and the backend's own two."""
+        """Return the common labels, and the backend's own two."""
         times = {QUEUE_LABEL: self.queue_s, queue: self.queue_s, PULL_LABEL: self.pull_s, pull: self.pull_s}
         return {label: s for label, s in times.items() if s is not None}
 
 
 @dataclass(frozen=True)
 class MachineTime:
-    """A job's begin and end on a machine, by its platform, or None."""
+    """A job's begin and end on a machine, by its platform."""
 
     began: dt.datetime | None = None
     ended: dt.datetime | None = None
 
     @property
     def labels(self) -> dict[str, float]:
-        """Return the flow run's labels, from which the job's cost is computed."""
+        """Return the labels from which the job's cost is computed."""
         times = {BEGAN_LABEL: self.began, ENDED_LABEL: self.ended}
         return {label: time.timestamp() for label, time in times.items() if time is not None}

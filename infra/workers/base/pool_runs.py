@@ -42,7 +42,6 @@ class PoolRuns:
         self.labelling = anyio.Lock()
 
     async def in_states(self, states: list[StateType]) -> list[FlowRun]:
-        """Return the pool's runs in these states."""
         runs: list[FlowRun] = []
         while True:
             page = await self.client.read_flow_runs(
@@ -58,7 +57,7 @@ class PoolRuns:
                 return runs
 
     async def online(self) -> set[str]:
-        """Return the names of the pool's live workers, this one included."""
+        """Return the pool's live workers, this one included."""
         return {self._worker, *alive(await self.client.read_workers_for_work_pool(self._pool))}
 
     def is_mine(self, run: FlowRun, online: set[str]) -> bool:
@@ -71,11 +70,9 @@ class PoolRuns:
         return heir(run.id, online) == self._worker
 
     def is_anothers(self, run: FlowRun) -> bool:
-        """Return True if the run is labelled with another worker."""
         return run.labels.get(OWNER) not in (None, NOBODY, self._worker)
 
     async def claim(self, run_id: UUID) -> None:
-        """Label a run with this worker."""
         async with self.labelling:
             await call_until_answered(self.client.update_flow_run_labels, run_id, {OWNER: self._worker})
 
@@ -101,7 +98,7 @@ class PoolRuns:
     ) -> State | None:
         """Put a run whose job has ended into its final state and label it; keep the flow's own state.
 
-        Returns the new state, or None if the run has already left its old one.
+        None if the run has already left its old state.
         """
         try:
             run = await call_until_answered(self.client.read_flow_run, run_id)
@@ -119,18 +116,17 @@ class PoolRuns:
         return state
 
     async def label_cause(self, run_id: UUID, cause: Cause) -> None:
-        """Label a run with the reason why it did not end by itself."""
         await self._label(run_id, {OUTCOME_LABEL: cause.value})
 
     async def _label(self, run_id: UUID, labels: dict[str, Any]) -> None:
-        """Label a run; ignore refused labels and deleted runs."""
+        """Ignore refused labels and deleted runs."""
         async with self.labelling:
             with suppress(httpx.HTTPStatusError, ObjectNotFound):
                 await call_until_answered(self.client.update_flow_run_labels, run_id, labels)
 
 
 def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:
-    """Return the state after the job's end, or None if the run has already left its old one."""
+    """Return the state after the job's end; None if the run has already left its old one."""
     now = run.state
     if run.infrastructure_pid not in (None, job_id):
         return None  # the next try has its own job
@@ -162,7 +158,7 @@ def in_process(run: FlowRun) -> bool:
 
 
 def tries(states: Iterable[State]) -> int:
-    """Return the number of a run's tries, from its states, oldest first.
+    """Count a run's tries, from its states, oldest first.
 
     A try begins when the run is scheduled; an ad-hoc run's when it becomes PENDING.
     """
@@ -191,5 +187,4 @@ def heir(run_id: UUID, online: set[str]) -> str:
 
 
 def age_s(run: FlowRun) -> float:
-    """Return the seconds since a run entered its state."""
     return (dt.datetime.now(dt.UTC) - run.state.timestamp).total_seconds() if run.state else 0.0

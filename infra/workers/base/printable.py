@@ -16,14 +16,13 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str) -> str:
-    """Return text on one line: without breaks and control sequences, invisible signs marked."""
+    """Return text on one line, without control sequences, invisible signs marked."""
     if text.isascii() and text.isprintable():
         return text
     return MISLEADING.sub(REPLACEMENT, BREAK.sub(" ", SEQUENCE.sub("", text)))
 
 
 def printable_lines(text: str) -> str:
-    """Return text with each of its lines printable."""
     return "\n".join(map(printable, text.split("\n")))
 
 

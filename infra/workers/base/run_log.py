@@ -18,7 +18,6 @@ class RunLog(PrefectLogAdapter):
     """A log that reports a refused job as one sentence, without a traceback."""
 
     def exception(self, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a refusal as its sentence, and other errors with their traceback."""
         error = sys.exc_info()[1]
         if isinstance(error, JobRefused):
             self.error("%s", error)
@@ -28,13 +27,12 @@ class RunLog(PrefectLogAdapter):
 
 @dataclass(slots=True)
 class RepeatLimit:
-    """Limit how often the same sentence is logged."""
+    """Limits how often the same sentence is logged: once in `repeat_s` seconds."""
 
     repeat_s: float = REPEAT_S
     _logged_at: dict[str, float] = field(default_factory=dict)
 
     def is_due(self, text: str) -> bool:
-        """Return True the first time, and again after `repeat_s` seconds."""
         now = time.monotonic()
         if now - self._logged_at.get(text, -self.repeat_s) < self.repeat_s:
             return False

@@ -1,4 +1,4 @@
-"""The settings that workers share, read from environment variables."""
+"""The settings that workers share."""
 
 from prefect.settings import get_current_settings
 from pydantic import Field
@@ -9,7 +9,7 @@ QUERY_S = 2.0
 
 
 class PollSettings(BaseSettings):
-    """The settings of all workers; each worker reads them under its own prefix."""
+    """Read from environment variables, by each worker under its own prefix."""
 
     poll_s: float = Field(
         default=5, gt=0, description="Seconds between polls for changes and for cancelled runs."
@@ -30,7 +30,7 @@ class SubmissionSettings(PollSettings):
 
 
 def query_s() -> float:
-    """Return the seconds between searches for runs: the user's, Prefect Cloud's, else `QUERY_S`.
+    """Return the seconds between searches for runs.
 
     Prefect Cloud limits requests per minute: https://docs.prefect.io/v3/concepts/rate-limits
     """

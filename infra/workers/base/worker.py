@@ -1,4 +1,4 @@
-"""The life of a job that outlives its worker: started, followed to its end, taken over by the next worker."""
+"""The life of a job that outlives its worker: started, followed to its end, taken over by the next one."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ R = TypeVar("R", bound=BaseWorkerResult)
 class RegisteredOnce:
     """Register one of several copies of a worker with Prefect: the one whose module name sorts first.
 
-    Every process then chooses the same one, in any order of imports, and none warns about another.
+    Every process chooses the same one, in any order of imports, without a warning.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -56,12 +56,11 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
     """A Prefect worker that starts flow runs as jobs and follows them, also those of an earlier worker.
 
     A backend has three hooks: `start_job`, `find_job` and `follower`. `ABC` among the bases keeps Prefect
-    from registering this class as a worker. `ad_hoc` explains flows without a deployment.
+    from
+    registering this class as a worker.
 
     Attributes:
         thing: the name of a job in sentences.
-        result_type: of `run`.
-        settings_type: reads the settings from the environment.
         explained_within_s: longest time from a crash until the backend knows its reason.
         follows: the followed jobs by their run; None while a job is being started.
     """
@@ -94,15 +93,13 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
     @abstractmethod
     async def follower(self, flow_run: "FlowRun", job_id: str, configuration: C, resumed: bool) -> JobFollow:
-        """Return the follower of a job; `resumed` means that an earlier worker followed it."""
+        """Return a follower; `resumed` means that an earlier worker followed the job."""
 
     async def start(self, *args: Any, **options: Any) -> None:
-        """Run the worker's loops, with searches for runs every `query_s` seconds."""
         with temporary_settings({PREFECT_WORKER_QUERY_SECONDS: query_s()}):
             await super().start(*args, **options)
 
     async def setup(self) -> None:
-        """Start the worker, and search for jobs of an earlier one."""
         self.settings = self.settings_type()
         self.follows, self.settled = {}, set()
         self._adopted, self._ad_hoc, self._loops = set(), 0, []
@@ -141,7 +138,6 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         configuration: C,
         task_status: anyio.abc.TaskStatus[Any] | None = None,
     ) -> R:
-        """Start a flow run's job unless it has one, and follow it to its end."""
         status = task_status or anyio.TASK_STATUS_IGNORED
         self.follows.setdefault(flow_run.id, None)
         try:
@@ -164,7 +160,6 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return await self.follow(flow_run, job_id, configuration)
 
     async def follow(self, flow_run: "FlowRun", job_id: str, configuration: C, *, resumed: bool = False) -> R:
-        """Follow a job, and set its run's state after the end."""
         follow = await self.follower(flow_run, job_id, configuration, resumed)
         self.follows[flow_run.id] = follow
         try:
@@ -195,7 +190,6 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return self.result(str(flow_run.id), outcome.status_code)
 
     def result(self, identifier: str, status_code: int) -> R:
-        """Return the result of `run`."""
         return self.result_type(identifier=identifier, status_code=status_code)
 
     async def stop_if_cancelled(self, follow: JobFollow) -> None:
@@ -216,7 +210,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         task_status: "anyio.abc.TaskStatus[FlowRun] | None" = None,
         flow_run: "FlowRun | None" = None,
     ) -> None:
-        """Submit a flow without a deployment; a failure ends its run, not the worker."""
+        """Submit a flow; a failure ends its run, not the worker."""
         status = AdHocStatus(task_status)
         self._ad_hoc += 1
         try:
@@ -254,7 +248,6 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return await super()._propose_pending_state(flow_run)
 
     def is_busy_with(self, run: "FlowRun") -> bool:
-        """Return True if this worker starts or follows a run."""
         return run.id in self.follows or run.id in self._submitting_flow_run_ids
 
     def submit_again(self, run: "FlowRun") -> None:
@@ -269,7 +262,6 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         self._start_soon(partial(self._submit_run, run))
 
     def resume(self, run: "FlowRun", job_id: str, configuration: C) -> None:
-        """Follow the job of an earlier worker's run."""
         self.follows[run.id] = None
         self._start_soon(partial(self._resume, run, job_id, configuration))
 
@@ -287,12 +279,10 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
             self.follows.pop(run.id, None)
 
     def get_flow_run_logger(self, flow_run: "FlowRun") -> RunLog:
-        """Return the log of a flow run."""
         log = super().get_flow_run_logger(flow_run)
         return RunLog(log.logger, log.extra)
 
     def warn(self, text: str) -> None:
-        """Log a sentence about the worker."""
         self._logger.warning("%s", text)
 
     def start_loop(
@@ -353,10 +343,7 @@ class Failover:
             await self._adopt(run)
 
     def _orphans(self, runs: "Iterable[FlowRun]", online: set[str]) -> "list[FlowRun]":
-        """Return the runs that this worker must take over.
-
-        Before an ad-hoc run is labelled with its worker, only that one can run it.
-        """
+        """Return runs to take over; before an ad-hoc run has its label, only its own worker can run it."""
         worker = self._worker
         return [
             run
@@ -367,7 +354,7 @@ class Failover:
         ]
 
     async def _adopt(self, listed: "FlowRun") -> None:
-        """Continue a run: with its job, or at the interrupted step of its submission."""
+        """Continue a run with its job, or at the interrupted step of its submission."""
         worker = self._worker
         run = await worker.client.read_flow_run(listed.id)  # its state might have changed since it was listed
         if run.state is None or run.state.type not in ACTIVE:

@@ -1,4 +1,4 @@
-"""The configuration of an AWS Batch job: the form's fields, and the checks that need no AWS."""
+"""The configuration of an AWS Batch job, and the checks that need no AWS."""
 
 from typing import Any, Self
 
@@ -122,7 +122,7 @@ class AwsBatchVariables(BatchJobFields, FormVariables):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return the schema, in which a block's reference does not also match the block's fields.
+        """Keep a block's reference from matching the block's fields too.
 
         Prefect's server refuses a value that matches both; every field of these credentials is optional.
         """
@@ -132,11 +132,11 @@ class AwsBatchVariables(BatchJobFields, FormVariables):
 
 
 class AwsBatchWorkerResult(BaseWorkerResult):
-    """The end of a job: its id, and the container's exit code, or -1 if there is none."""
+    """The end of a job; exit code -1 if there is none."""
 
 
 class AwsBatchJobConfiguration(BatchJobFields, ContainerJobConfiguration):
-    """One flow run's job, ready to be submitted."""
+    """One flow run's job."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

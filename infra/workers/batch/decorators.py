@@ -1,4 +1,4 @@
-"""The decorator `@aws_batch(work_pool=…)`, which runs a flow as an AWS Batch job without a deployment."""
+"""`@aws_batch(work_pool=…)` runs a flow as an AWS Batch job without a deployment."""
 
 from ..base.ad_hoc import FlowBinder
 from .worker import AwsBatchWorker

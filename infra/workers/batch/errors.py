@@ -26,12 +26,10 @@ DENIED = {
 
 
 def code_of(error: Exception) -> str:
-    """Return the error code of AWS's answer, or an empty text without one."""
     return str((getattr(error, "response", None) or {}).get("Error", {}).get("Code", ""))
 
 
 def trouble(error: Exception) -> Trouble:
-    """Return the class of a failed AWS call."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 
@@ -58,7 +56,6 @@ def worth_another_try(error: Exception) -> bool:
 
 
 def sentence(error: Exception, call: str) -> str:
-    """Return one sentence about a failed AWS call, for a flow run's state."""
     from botocore import exceptions as boto
 
     response = getattr(error, "response", None) or {}

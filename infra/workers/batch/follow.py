@@ -39,17 +39,14 @@ class BatchFollow(JobFollow):
 
     @property
     def cancelled_message(self) -> str:
-        """Return the message of a cancelled run."""
         return "Cancelled from Prefect; the AWS Batch job was terminated."
 
     def wake(self) -> None:
-        """Check the job now."""
         self.poller.hurry(self.job_id)
         if self._watch:
             self._watch.wake()
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job to its end; return None if another worker takes over."""
         self._watch = self.poller.watch(self.job_id)
         self.reader.follow(self.tail)
         try:
@@ -69,13 +66,11 @@ class BatchFollow(JobFollow):
             self.poller.forget(self.job_id)
 
     async def show_last_lines(self) -> None:
-        """Read the container's log to its end."""
         await self.reader.finish(self.tail, max(self.settings.poll_s, LATE_LINES_S))
         if self.tail.closed:
             self.log.warning("The container's log cannot be shown: %s", self.tail.closed)
 
     def close(self) -> None:
-        """Stop reading the container's log."""
         self.reader.leave(self.tail)
 
     async def _look_at(self, job: Job) -> None:
@@ -132,7 +127,7 @@ class BatchFollow(JobFollow):
         self._explained, self._doubted = reason or "looked", diagnosis.kind == "doubtful"
 
     async def _terminate(self, outcome: JobOutcome) -> None:
-        """Ask Batch to end the job; the next check repeats a failed call."""
+        """Ask for the job's end; the next check repeats a failed call."""
         reason = f"{outcome.name}: {outcome.message}"[:REASON_LENGTH]
         try:
             await self.region.call("batch", "terminate_job", jobId=self.job_id, reason=reason)
@@ -151,13 +146,13 @@ class BatchFollow(JobFollow):
 
 
 def waiting_since_ms(job: Job) -> int:
-    """Return the begin of a job's wait: its creation, or its last attempt's end."""
+    """Return the job's creation, or its last attempt's end."""
     ends = [attempt.get("stoppedAt") or 0 for attempt in job.get("attempts") or []]
     return max([job.get("createdAt") or now_ms(), *ends])
 
 
 def machine_time(job: Job) -> MachineTime:
-    """Return the time of a container's job, from creation to stop."""
+    """Return the time from creation to stop."""
     if not job.get("startedAt"):
         return MachineTime()
     return MachineTime(_time(job.get("createdAt")), _time(job.get("stoppedAt")))

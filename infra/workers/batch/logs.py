@@ -64,7 +64,6 @@ class Tail:
 
     @property
     def stream(self) -> str | None:
-        """Return the stream that is read now."""
         return self.streams[self.current] if self.current < len(self.streams) else None
 
     def turn(self) -> bool:
@@ -87,19 +86,17 @@ class LogReader:
         quietest_s: float,
         warn: Callable[[str], None],
     ) -> None:
-        """`call` makes an AWS call, `send` passes lines to Prefect and raises if that failed."""
+        """`send` passes lines to Prefect and raises if that failed."""
         self._call, self._send, self._warn = call, send, warn
         self._gap_s, self._soonest_s, self._quietest_s = 1 / calls_per_s, soonest_s, quietest_s
         self._tails: list[Tail] = []
         self._free_at = 0.0
 
     def follow(self, tail: Tail) -> None:
-        """Read a job's lines from now on."""
         if tail not in self._tails:
             self._tails.append(tail)
 
     async def run(self) -> None:
-        """Read until cancelled."""
         while True:
             now = time.monotonic()
             ready = [tail for tail in self._tails if tail.due <= now and tail.stream]
@@ -191,7 +188,7 @@ class LogReader:
 def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate], Position]:
     """Return the lines that Prefect lacks, and the position of the last one.
 
-    A line's position is its millisecond and its number within it; the time of Prefect's copy encodes both.
+    A position is the millisecond and the number within it; the time of Prefect's copy encodes both.
     """
     name = logger_name(tail.stream or "")
     lines, (at_ms, number) = [], tail.counted
@@ -210,7 +207,6 @@ def time_of(at_ms: int, number: int) -> dt.datetime:
 
 
 def logger_name(stream: str) -> str:
-    """Return the Prefect logger of a stream's lines, which finds them again."""
     return f"aws_batch.{stream.rpartition('/')[2]}"
 
 
@@ -228,6 +224,6 @@ async def last_line(client: PrefectClient, run_id: UUID, stream: str) -> Positio
 
 
 def position_of(timestamp: dt.datetime) -> Position:
-    """Return the position of a line in Prefect, from its time."""
+    """Decode the time of a line in Prefect."""
     at_us = round(timestamp.timestamp() * 1_000_000)
     return at_us // ORDINALS, at_us % ORDINALS

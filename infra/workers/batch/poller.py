@@ -41,7 +41,6 @@ class JobWatch:
             self._news.set()
 
     def tell(self, job: Job, now: float) -> None:
-        """Deliver a new description."""
         if job["status"] != self.status:
             self.status, self.changed_at = job["status"], now
         self.latest, self.missing = job, 0
@@ -76,12 +75,10 @@ class Poller:
         self._said = ""
 
     def watch(self, job_id: str) -> JobWatch:
-        """Poll a job until it has ended, or until `forget`."""
         self._watches[job_id] = JobWatch(job_id, self._clock())
         return self._watches[job_id]
 
     def forget(self, job_id: str) -> None:
-        """Stop polling a job."""
         self._watches.pop(job_id, None)
 
     def hurry(self, job_id: str) -> None:
@@ -90,18 +87,16 @@ class Poller:
             watch.due = 0
 
     async def run(self) -> None:
-        """Poll until cancelled."""
         while True:
             await self.round()
             await anyio.sleep(self.pause_s)
 
     @property
     def pause_s(self) -> float:
-        """Return the seconds until the next round."""
         return self._fastest_s * self._strain
 
     async def round(self) -> None:
-        """Describe the jobs that are due. A call carries 100 ids, so its free places go to those due next."""
+        """Describe the jobs that are due, and those due next in a call's free places (100 ids)."""
         now = self._clock()
         due = sum(watch.due <= now for watch in self._watches.values())
         if not due:

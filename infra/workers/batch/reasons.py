@@ -27,7 +27,6 @@ OURS = re.compile(r"(Unschedulable|NoCapacity|Cancelled): (.+)", re.DOTALL)
 
 
 def outcome_of(job: Job) -> JobOutcome:
-    """Return a job's outcome, from its description."""
     code, text = exit_code(job), reason(job)
     if job["status"] == "SUCCEEDED":
         if code == 0:
@@ -67,7 +66,7 @@ def overrun_s(job: Job) -> int:
 
 
 def _terminated(job: Job, text: str, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a job ended from outside; None if its container ended by itself.
+    """Return None if the container ended by itself.
 
     [doc] Batch API reference, JobDetail, isTerminated and isCancelled; TerminateJob: its caller's reason
     becomes the job's statusReason.
@@ -89,7 +88,6 @@ def _crashed(job: Job, text: str, code: int | None) -> JobOutcome:
 
 
 def exit_code(job: Job) -> int | None:
-    """Return the exit code of the last attempt's container, or None."""
     code: int | None = last_container(job).get("exitCode")
     return code
 
@@ -109,7 +107,7 @@ def reason(job: Job) -> str:
 
 
 def lost_attempts(job: Job) -> list[str]:
-    """Return AWS's reason for each attempt on a reclaimed host; an empty text for the others."""
+    """Return AWS's reason for each attempt on a reclaimed host; empty for the others."""
     reasons = []
     for attempt in job.get("attempts") or []:
         container = attempt.get("container", {})

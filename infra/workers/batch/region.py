@@ -1,4 +1,4 @@
-"""AWS calls of one account and region: in a thread, one attempt each; the caller handles failures."""
+"""AWS calls of one account and region: in a thread, one attempt each."""
 
 import threading
 import time
@@ -38,7 +38,7 @@ class RegionCalls:
     async def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
         """Make one call, in a thread; raise botocore's errors.
 
-        A block's role is assumed for an hour: after that it is assumed again, once a call.
+        A block's role is assumed for an hour, then again.
         """
         client = await anyio.to_thread.run_sync(self._client, service)
         try:
@@ -60,8 +60,7 @@ class RegionCalls:
     async def retry(self, service: str, operation: str, patience_s: float, **request: Any) -> dict[str, Any]:
         """Make an idempotent call until AWS answers.
 
-        Raises:
-            JobRefused: AWS refused, or did not answer within `patience_s`.
+        `JobRefused` if AWS refused, or did not answer within `patience_s`.
         """
         again = AsyncRetrying(
             retry=retry_if_exception(lambda e: isinstance(e, Exception) and worth_another_try(e)),
@@ -96,5 +95,4 @@ def action_of(service: str, operation: str) -> str:
 
 
 def now_ms() -> int:
-    """Return the time as AWS Batch writes it, in milliseconds."""
     return int(time.time() * 1000)

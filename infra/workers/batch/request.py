@@ -1,4 +1,4 @@
-"""The two requests that start a job, its definition and its submission; this file makes no calls."""
+"""A job's definition and its submission as requests."""
 
 import hashlib
 import json
@@ -31,13 +31,12 @@ RECLAIMED_ONLY = [
 
 
 def job_name(flow_run_id: object, attempt: int, title: str) -> str:
-    """Return a try's name: its unique prefix, then a title for people."""
+    """Return a try's unique prefix, then a title for people."""
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")
     return f"{name_prefix(flow_run_id, attempt)}{slug}"[:NAME_LENGTH].rstrip("-")
 
 
 def name_prefix(flow_run_id: object, attempt: int) -> str:
-    """Return the unique part of a try's job name."""
     return f"{flow_run_id}-{attempt}-"
 
 
@@ -76,8 +75,7 @@ def submission(
 ) -> Request:
     """Return the SubmitJob request; `secret` names the variables that the definition fills.
 
-    Raises:
-        JobRefused: it contains a secret, or is too large for AWS.
+    `JobRefused` if it contains a secret, or is too large for AWS.
     """
     env = plain_env(configuration, secret)
     overrides: Request = {
@@ -108,11 +106,7 @@ def resources(vcpus: int | None, memory_mib: int | None, gpus: int) -> list[dict
 
 
 def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) -> dict[str, str]:
-    """Return the environment without variables from secrets.
-
-    Raises:
-        JobRefused: a secret has no ARN, or the job can't reach the Prefect API.
-    """
+    """Raise `JobRefused` if a secret has no ARN, or the job can't reach the Prefect API."""
     if fault := reach_fault(configuration.env.get("PREFECT_API_URL")):
         raise JobRefused(fault)
     if unkept := next((name for name in secrets(configuration.env) if name not in {*secret}), None):
@@ -137,7 +131,6 @@ def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
 
 
 def refuse_too_large(request: Request) -> None:
-    """Raise `JobRefused` for a request or container overrides above AWS's limits."""
     overrides = request["containerOverrides"]
     size, length = len(json.dumps(request).encode()), len(json.dumps(overrides))
     if length > OVERRIDES_LENGTH - BATCHS_OWN:

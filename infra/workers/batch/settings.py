@@ -9,7 +9,7 @@ SLOWEST = 6  # factor on the interval for a job whose status has not changed for
 
 
 class BatchSettings(SubmissionSettings):
-    """The settings, from `AWS_BATCH_WORKER_POLL_S` and so on."""
+    """Read from `AWS_BATCH_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="AWS_BATCH_WORKER_")
 

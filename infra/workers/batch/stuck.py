@@ -48,7 +48,6 @@ class QueueState:
 
     @property
     def types(self) -> str:
-        """Return the names of the instance types as one text."""
         return ", ".join(type_names(self.environments)) or "no instance type"
 
     @property
@@ -65,7 +64,6 @@ class QueueState:
 
 
 def type_names(environments: list[dict[str, Any]]) -> list[str]:
-    """Return the environments' instance types and families, sorted."""
     resources = [env.get("computeResources", {}) for env in environments]
     return sorted({name for each in resources for name in each.get("instanceTypes", [])})
 
@@ -93,7 +91,6 @@ async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
 
 
 async def look(region: RegionCalls, name: str) -> QueueState:
-    """Return a queue with its compute environments and their instance types."""
     queues = (await region.retry("batch", "describe_job_queues", LOOK_S, jobQueues=[name]))["jobQueues"]
     if not queues:
         raise JobRefused(f"job_queue {name} does not exist in {region.name or 'the region'}.")
@@ -109,7 +106,7 @@ async def look(region: RegionCalls, name: str) -> QueueState:
 
 
 async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -> list[InstanceType]:
-    """Return the instance types' resources; `g5` stands for all of its sizes, `optimal` for none."""
+    """Return the types; `g5` stands for all of its sizes, `optimal` for none."""
     names = type_names(environments)
     patterns = [name if "." in name else f"{name}.*" for name in names if name != "optimal"]
     if not patterns:
@@ -172,7 +169,6 @@ def broken(queue: QueueState) -> str:
 
 
 def busy(queue: QueueState) -> str:
-    """Describe the load of the compute environments."""
     sentences = []
     for env in queue.environments:
         own = env.get("computeResources", {})

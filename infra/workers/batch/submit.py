@@ -46,10 +46,9 @@ class Submitter:
     ) -> str:
         """Submit a try of a flow run, unless it has a job; return the job's id.
 
-        SubmitJob has no idempotency token: after a lost answer the job is searched.
-
-        Raises:
-            JobRefused: AWS refused, or did not answer in time.
+        SubmitJob has no idempotency token: after a lost answer the job is searched. `JobRefused` if AWS
+        refused, or
+        did not answer in time.
         """
         queue = configuration.job_queue or ""
         deadline, pause_s = time.monotonic() + self._patience_s, 0.5

@@ -25,7 +25,7 @@ __all__ = ["AwsBatchJobConfiguration", "AwsBatchVariables", "AwsBatchWorker", "A
 
 
 class RegionClients:
-    """The calls, submitter, poller and log reader of one region in one account."""
+    """The clients of one region in one account."""
 
     def __init__(self, worker: "AwsBatchWorker", region: RegionCalls) -> None:
         settings, warn = worker.settings, worker.warn
@@ -63,7 +63,6 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     _logo_url = "https://cdn.sanity.io/images/3ugk85nk/production/d74b16fe84ce626345adf235a47008fea2869a60-225x225.png"
 
     async def setup(self) -> None:
-        """Start the worker, and search for jobs of an earlier one."""
         self._regions: dict[tuple[AwsCredentials | None, str | None], RegionClients] = {}
         await super().setup()
 
@@ -87,7 +86,6 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
             raise InfrastructureNotAvailable(str(refusal)) from refusal
 
     async def start_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str:
-        """Find or submit this try's job, and store its id before any other step can fail."""
         log = self.get_flow_run_logger(flow_run)
         number = await self.runs.try_number(flow_run.id)
         title = configuration.name or flow_run.name
@@ -97,7 +95,6 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
         return job_id
 
     async def find_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str | None:
-        """Return a job without a stored id, submitted just before its worker's end."""
         number = await self.runs.try_number(flow_run.id)
         submitter = self.clients(configuration).submitter
         job_id = await submitter.find(configuration.job_queue or "", flow_run.id, number)
@@ -108,7 +105,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: AwsBatchJobConfiguration, resumed: bool
     ) -> BatchFollow:
-        """Return the follower of a job; a resumed log continues after its last line in Prefect."""
+        """Return the follower; a resumed log continues after its last line in Prefect."""
         clients = self.clients(configuration)
         return BatchFollow(
             run=flow_run,
@@ -124,7 +121,6 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
         )
 
     def clients(self, configuration: AwsBatchJobConfiguration) -> RegionClients:
-        """Return the clients of an account's region, made when first needed."""
         credentials, region = configuration.aws_credentials, configuration.region
         if (key := (credentials, region)) not in self._regions:
             self._regions[key] = made = RegionClients(self, RegionCalls(region, credentials))

@@ -16,9 +16,9 @@ WHEEL = ("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--disa
 
 
 def build(distribution: Distribution, out: Path, tests: Path | None = None) -> tuple[Path, Path]:
-    """Build a distribution into `out`; return the source distribution and the wheel.
+    """Return the source distribution and the wheel.
 
-    `tests` holds the workers' tests; the source distribution gets those that need only the package.
+    The source distribution gets those of the workers' `tests` that need only the package.
     """
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +36,6 @@ def build(distribution: Distribution, out: Path, tests: Path | None = None) -> t
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Build all distributions and print the paths of the files."""
     parser = argparse.ArgumentParser(prog="python -m infra.workers.distributions")
     parser.add_argument("--out", type=Path, default=Path("dist"), help="folder of the built files")
     parser.add_argument(

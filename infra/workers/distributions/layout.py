@@ -36,7 +36,6 @@ class Distribution(NamedTuple):
     """A project that can be installed by itself.
 
     Attributes:
-        name: on a package index.
         folders: of `infra/workers`; the last one is the worker's own.
         left_out: files of these folders that only this repository uses.
     """
@@ -47,17 +46,14 @@ class Distribution(NamedTuple):
 
     @property
     def package(self) -> str:
-        """Return the name that Python imports."""
         return self.name.replace("-", "_")
 
     @property
     def folder(self) -> str:
-        """Return the worker's own folder."""
         return self.folders[-1]
 
     @property
     def project(self) -> Path:
-        """Return the folder with the distribution's own files."""
         return HERE / self.package
 
 
@@ -68,7 +64,7 @@ DISTRIBUTIONS = (
 
 
 def sources(distribution: Distribution) -> dict[str, Path]:
-    """Return the package's files: their paths in it, and their sources."""
+    """Return the sources by their paths in the package."""
     shared = {f"{INSIDE}/{name}": WORKERS / name for name in SHARED}
     for folder in distribution.folders:
         for path in sorted((WORKERS / folder).rglob("*")):
@@ -97,7 +93,7 @@ def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
 
 
 def lay(distribution: Distribution, folder: Path, tests: Path | None = None) -> None:
-    """Write the project into a new folder; `tests` is the folder of the workers' tests."""
+    """Write the project into a new folder."""
     laid = {Path(distribution.package, name): path for name, path in sources(distribution).items()}
     laid |= {Path(name): distribution.project / name for name in ("pyproject.toml", "README.md")}
     if tests:

@@ -1,4 +1,4 @@
-"""The calls apart from the view: create, find and delete a job, read its events and its log."""
+"""Calls that create, find and delete a job, and read its events and log."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -22,11 +22,7 @@ LOG_BYTES = 1_000_000
 
 
 async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> bytes:
-    """Make a call and return the API's answer as bytes.
-
-    Raises:
-        ApiException: it refuses.
-    """
+    """Make a call; `ApiException` if the API refuses."""
     response = await call(*args, _preload_content=False, _request_timeout=(CONNECT_S, ANSWER_S), **kwargs)
     async with response:
         body: bytes = await response.read()
@@ -38,7 +34,7 @@ async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) ->
 
 
 async def answer(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Object:
-    """Make a call and return the answer as an object: the client's own models take ten times the memory.
+    """Return the answer as an object: the client's own models take ten times the memory.
 
     Raises:
         ApiException: the API refuses.
@@ -76,7 +72,6 @@ class NamespaceApi:
             return existing
 
     async def find(self, name: str) -> Object | None:
-        """Return a job by its name, or None."""
         try:
             return await self._retry(self._batch.read_namespaced_job, name, self.namespace)
         except ApiException as error:
@@ -107,7 +102,6 @@ class NamespaceApi:
         return sorted(events["items"], key=_seen_at)
 
     async def log(self, pod: str, container: str) -> bytes:
-        """Return the end of a container's log."""
         return await raw(
             self._core.read_namespaced_pod_log,
             pod,

@@ -38,7 +38,7 @@ class KubernetesJobsVariables(KubernetesJobFields, FormVariables):
 
 
 class KubernetesJobsResult(BaseWorkerResult):
-    """The end of a job: its namespace and name, and the container's exit code, or -1 if there is none."""
+    """The end of a job; exit code -1 if there is none."""
 
 
 class KubernetesJobsConfiguration(
@@ -46,7 +46,7 @@ class KubernetesJobsConfiguration(
     ContainerJobConfiguration,
     KubernetesWorkerJobConfiguration,  # type: ignore[misc]
 ):
-    """One flow run's Job, ready to be created."""
+    """One flow run's Job."""
 
     env: dict[str, str | None] = Field(default_factory=dict)
 
@@ -93,10 +93,7 @@ class KubernetesJobsConfiguration(
 
     @classmethod
     def json_template(cls) -> dict[str, Any]:
-        """Return a base job template's configuration: the form's fields, and the frame of a Job.
-
-        It omits settings of prefect-kubernetes that this worker does not use.
-        """
+        """Omit settings of prefect-kubernetes that this worker does not use."""
         template = super().json_template()
         fields = KubernetesJobsVariables.model_fields
         return {name: text for name, text in template.items() if name in fields} | {"job_manifest": frame()}
@@ -110,7 +107,7 @@ class KubernetesJobsConfiguration(
         worker_name: str | None = None,
         worker_id: UUID | None = None,
     ) -> None:
-        """Fill in the values of the flow run; `job` then contains the Job."""
+        """Fill in the run's values; `job` then contains the Job."""
         self.env.setdefault(SIGTERM_BEHAVIOUR, "crash")
         if self.read_only_root:
             self.env.setdefault("HOME", WRITABLE_HOME)
@@ -121,11 +118,7 @@ class KubernetesJobsConfiguration(
         container["env"] = own if isinstance(own, list) else []
 
     def job(self, name: str) -> dict[str, Any]:
-        """Return the Job to create, complete and without fields unknown to Kubernetes.
-
-        Raises:
-            JobRefused: a secret would be sent in plain text.
-        """
+        """Return the Job, without fields unknown to Kubernetes; `JobRefused` for a secret in plain text."""
         return filled(self, name, self.job_manifest, self.env, self.command)
 
 
@@ -148,7 +141,7 @@ def job_name(run_id: UUID, number: int) -> str:
 
 
 def default_template() -> dict[str, Any]:
-    """Return a `kubernetes-jobs` pool's base job template, without values."""
+    """Return the base job template, without values."""
     variables = KubernetesJobsVariables.model_json_schema()
     variables.pop("title", None)
     return {"job_configuration": KubernetesJobsConfiguration.json_template(), "variables": variables}

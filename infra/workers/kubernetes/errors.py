@@ -16,7 +16,7 @@ AWAY = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 
 class Unclear(Exception):
-    """The API, or a proxy in front of it, gave an answer that is not one of the API's."""
+    """An answer, perhaps of a proxy in front of the API, is not one of the API's."""
 
 
 class LoginFailed(Exception):
@@ -31,7 +31,7 @@ def transient(error: BaseException) -> bool:
 
 
 def message_of(error: ApiException) -> str:
-    """Return the API's own message, or an empty text for a proxy's page."""
+    """Return the API's message; empty for a proxy's page."""
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else error.body
     try:
         message = json.loads(body or "").get("message")
@@ -41,7 +41,7 @@ def message_of(error: ApiException) -> str:
 
 
 def sentence(error: BaseException, doing: str) -> str:
-    """Return one sentence about a failed call; `doing` names its purpose, such as "create jobs"."""
+    """Describe a failed call; `doing` names its purpose, such as "create jobs"."""
     if isinstance(error, ApiException):
         if error.status == HTTPStatus.UNAUTHORIZED:
             return f"The Kubernetes API does not accept the worker's credentials ({message_of(error)})."
@@ -58,6 +58,6 @@ def sentence(error: BaseException, doing: str) -> str:
 
 
 def refusal(error: BaseException, doing: str) -> JobRefused:
-    """Return the refusal of a run; NoCapacity for a used-up quota."""
+    """Return NoCapacity for a used-up quota."""
     full = isinstance(error, ApiException) and QUOTA in message_of(error)
     return JobRefused(sentence(error, doing), "NoCapacity" if full else "Crashed")

@@ -193,10 +193,10 @@ class KubernetesJobFields(JobFields):
 
     @property
     def secrets(self) -> dict[str, str | None]:
-        """Return the secret, as name/key, of each environment variable that is never sent in plain text."""
+        """Return the secret, as name/key, of each variable that is never sent in plain text."""
         return {name: getattr(self, f"{name.lower()}_secret") for name in SECRETS}
 
     @property
     def deadline_s(self) -> int:
-        """Return the longest time that the Job can wait and run, in seconds."""
+        """Return the longest time that the Job can wait and run."""
         return self.schedule_within_s + self.timeout_s

@@ -46,9 +46,8 @@ class KubernetesFollow(JobFollow):
     """One run's job, and its observed state.
 
     Attributes:
-        name: of the Kubernetes job, which is its id without the namespace.
         start_times: until the container ran; None before.
-        seen_at: when the job was last seen alive, in seconds of anyio's clock; None before.
+        seen_at: when the job was last seen alive, in seconds of anyio's clock.
     """
 
     name: str
@@ -67,15 +66,12 @@ class KubernetesFollow(JobFollow):
 
     @property
     def cancelled_message(self) -> str:
-        """Return the message of a cancelled run."""
         return "Cancelled from Prefect; the Kubernetes job was deleted."
 
     def wake(self) -> None:
-        """Check the job now."""
         self.view.wake(self.name)
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job to its end; return None if another worker takes over."""
         self.view.follow(self.name)
         try:
             while not self.handed_over:
@@ -125,7 +121,7 @@ class KubernetesFollow(JobFollow):
         return None
 
     async def _note_times(self, created: dt.datetime) -> None:
-        """Note the job's begin and end, and label its run once its container runs and costs."""
+        """Label the run once its container runs and costs."""
         began = started_at(self.pod)
         if began is None:
             return
@@ -137,11 +133,11 @@ class KubernetesFollow(JobFollow):
             self.log.info("The container of Kubernetes job %s is running.", self.name)
 
     async def _without_job(self, job: Object | None) -> JobOutcome | None:
-        """Follow a deleted job's pod to its end; return the job's outcome then.
+        """Follow a deleted job's pod to its end.
 
         A deletion in the background deletes the Job first and its pod later, and `--cascade=orphan` leaves
-        the pod running:
-        https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
+        the pod
+        running: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
         """
         if self._vanished is None:
             self._vanished = self._gone(job)
@@ -164,7 +160,7 @@ class KubernetesFollow(JobFollow):
         return self.end_of(vanished) if vanished.name == "Lost" else self.stop or vanished
 
     def _pod_has_s(self, pod: Object) -> float:
-        """Return the seconds in which a deleted job's pod must end: its deletion's, or the job's."""
+        """Return the seconds in which a deleted job's pod must end."""
         limits, now = self.configuration, dt.datetime.now(dt.UTC)
         if deleted := pod["metadata"].get("deletionTimestamp"):
             end, spare_s = dt.datetime.fromisoformat(deleted), limits.grace_s + self.settings.late_s
@@ -273,7 +269,7 @@ class KubernetesFollow(JobFollow):
             return []
 
     async def _delete(self, outcome: JobOutcome) -> None:
-        """Ask the cluster to end the job; the next check repeats a failed call."""
+        """Ask for the job's end; the next check repeats a failed call."""
         try:
             if not await self.api.delete(self.name, self.configuration.grace_s):
                 return  # the view will show that it is gone

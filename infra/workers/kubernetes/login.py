@@ -33,14 +33,12 @@ async def load_own_cluster(configuration: Configuration) -> None:
 
 
 async def load_kubeconfig(configuration: Configuration) -> dt.datetime | None:
-    """Read the worker's KUBECONFIG; another program might have renewed its credentials."""
+    """Read KUBECONFIG again: another program might have renewed its credentials."""
     loader = await config.load_kube_config(client_configuration=configuration)
     return getattr(loader, "exec_plugin_expiry", None)
 
 
 def load_block(cluster: KubernetesClusterConfig) -> Load:
-    """Return the function that reads a block's kubeconfig."""
-
     async def load(configuration: Configuration) -> dt.datetime | None:
         loader = await config.load_kube_config_from_dict(
             cluster.config, context=cluster.context_name, client_configuration=configuration
@@ -64,12 +62,7 @@ class RenewingClient(ApiClient):
 
     @classmethod
     async def open(cls, load: Load) -> Self:
-        """Log in for the first time.
-
-        Raises:
-            ConfigException: there is no such configuration.
-            LoginFailed: it gives no credentials.
-        """
+        """Raise ConfigException without a configuration, LoginFailed without credentials."""
         configuration = Configuration()
         expires = await _loaded(load, configuration)
         client = cls(configuration, load)
@@ -77,13 +70,12 @@ class RenewingClient(ApiClient):
         return client
 
     async def close(self) -> None:
-        """Close all connections."""
         for replaced in self._replaced:
             await replaced.close()
         await super().close()
 
     async def call_api(self, *args: Any, **kwargs: Any) -> Any:
-        """Make a call; if its credentials are refused, repeat it once with new ones."""
+        """If credentials are refused, repeat the call once with new ones."""
         await self._keep_fresh()
         logins = self._logins
         try:
@@ -110,7 +102,6 @@ class RenewingClient(ApiClient):
             self._renew_at = min(_now() + dt.timedelta(seconds=PAUSE_S), self._expires)
 
     async def _renew(self, logins: int) -> None:
-        """Log in again, unless another call has done so since login number `logins`."""
         async with self._renewing:
             if self._logins != logins:
                 return

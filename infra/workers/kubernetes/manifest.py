@@ -1,4 +1,4 @@
-"""The manifest of a flow run's Job; this file makes no calls."""
+"""The manifest of a flow run's Job."""
 
 import copy
 import shlex
@@ -20,7 +20,7 @@ PREFECTS_OWN = ("parallelism", "completions")
 
 
 def frame() -> Manifest:
-    """Return the frame of every Job, for the work pool's template, in which users can change it.
+    """Return the frame for the work pool's template, in which users can change it.
 
     It follows the `restricted` Pod Security Standard.
     """
@@ -49,8 +49,7 @@ def filled(
 ) -> Manifest:
     """Return the complete Job: the fields add to the frame's lists and replace its other values.
 
-    Raises:
-        JobRefused: a secret would be sent in plain text.
+    `JobRefused` if a secret would be sent in plain text.
     """
     job: Manifest = copy.deepcopy(manifest)
     metadata, spec = job["metadata"], job["spec"]
@@ -151,7 +150,7 @@ def _volumes(fields: KubernetesJobFields, env: Env) -> list[tuple[Manifest, Mani
 
 
 def _without_nothing(value: Any) -> Any:
-    """Return the value without None, which the API would read as null."""
+    """Drop None, which the API would read as null."""
     if isinstance(value, dict):
         return {key: _without_nothing(item) for key, item in value.items() if item is not None}
     return [_without_nothing(item) for item in value] if isinstance(value, list) else value

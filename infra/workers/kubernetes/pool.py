@@ -22,11 +22,7 @@ class PoolFile:
 
 
 def read_pool(path: Path) -> PoolFile:
-    """Read a pool's file on top of the file that its field `like` names.
-
-    Raises:
-        ValueError: the file has a mistake.
-    """
+    """Read a pool's file on top of the one that its field `like` names; ValueError for a mistake."""
     try:
         raw = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
@@ -47,10 +43,7 @@ def read_pool(path: Path) -> PoolFile:
 
 
 def base_job_template(pool: PoolFile, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a new pool's template: the worker's own with the pool's values.
-
-    Args:
-        more: values of the cluster, such as `image` and `node_pool`.
+    """Return the worker's template with the pool's values and the cluster's (`more`).
 
     Raises:
         ValueError: the form does not have a job variable, or does not accept its value.

@@ -1,4 +1,4 @@
-"""Why a job waits, and how it ended, from its pods and events; this file makes no calls.
+"""Why a job waits, and how it ended, from its pods and events.
 
 The matched texts are those of Kubernetes 1.36; a comment marks GKE's own.
 """
@@ -54,12 +54,11 @@ NO_VICTIMS, NO_HELP = "No preemption victims found", "Preemption is not helpful 
 
 @dataclass(frozen=True)
 class Waiting:
-    """The reason why a job's container does not run yet.
+    """Why a job's container does not run yet; `message` is the cluster's own text.
 
-    Attributes:
-        kind: of the trouble: "node", "image", "never" for an image that can't come, "container", "placed" for
-            a node that still prepares it, or "".
-        message: the cluster's own text.
+    `kind` is "node", "image", "never" for an image that can't come, "container", "placed" for a node that
+    still
+    prepares it, or "".
     """
 
     kind: str
@@ -73,12 +72,12 @@ def container_of(pod: Object) -> Object:
 
 
 def newest(pods: Iterable[Object]) -> Object | None:
-    """Return a job's newest pod: usually its only one."""
+    """Return the newest pod: usually its only one."""
     return max(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), default=None)
 
 
 def started_at(pod: Object | None) -> dt.datetime | None:
-    """Return when the container began to run; None if it never did, for which the kubelet writes 1970."""
+    """Return None if the container never ran, for which the kubelet writes 1970."""
     state = container_of(pod).get("state", {}) if pod else {}
     text = (state.get("running") or state.get("terminated") or {}).get("startedAt")
     began = dt.datetime.fromisoformat(text) if text else None
@@ -97,7 +96,6 @@ def start_times(created: dt.datetime, pod: Object | None, began: dt.datetime) ->
 
 
 def waiting(pod: Object | None) -> Waiting:
-    """Return why a job's container does not run yet."""
     if pod is None:
         return Waiting("node", "the job has no pod yet")
     state = container_of(pod).get("state", {}).get("waiting") or {}
@@ -144,7 +142,7 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
 
 
 def pod_refused(events: list[Object]) -> JobOutcome | None:
-    """Return the outcome if the API server refuses a job's pod permanently; None if it can still come.
+    """Return the outcome if the API server refuses a job's pod permanently.
 
     A used-up quota does not count: other pods can leave it.
     """
@@ -156,7 +154,7 @@ def pod_refused(events: list[Object]) -> JobOutcome | None:
 
 
 def ended_at(pod: Object | None) -> dt.datetime | None:
-    """Return when the container ended by the kubelet; None if it did not, or never ran."""
+    """Return None if the container did not end, or never ran."""
     state = container_of(pod).get("state", {}) if pod else {}
     text = (state.get("terminated") or {}).get("finishedAt")
     ended = dt.datetime.fromisoformat(text) if text else None
@@ -169,7 +167,6 @@ def is_over(pod: Object | None) -> bool:
 
 
 def by_itself(pod: Object) -> Object:
-    """Return the condition that a deleted job would have had after its pod's end."""
     return {"type": "Complete" if pod["status"].get("phase") == "Succeeded" else "Failed", "status": "True"}
 
 
@@ -178,7 +175,6 @@ def _of(events: list[Object], *reasons: str) -> list[Object]:
 
 
 def finished(job: Object) -> Object | None:
-    """Return the condition with which a job has ended; None before its end."""
     for condition in job["status"].get("conditions", ()):
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return dict(condition)
@@ -186,7 +182,6 @@ def finished(job: Object) -> Object | None:
 
 
 def deleted_first(job: Object, condition: Object) -> bool:
-    """Return True if a job ended because it was deleted."""
     deleted = job["metadata"].get("deletionTimestamp")
     return bool(deleted) and deleted <= condition.get("lastTransitionTime", deleted)
 
@@ -210,7 +205,7 @@ def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s
 
 
 def _disrupted(pod: Object) -> JobOutcome | None:
-    """Return the outcome if the cluster ended the pod; None if its container ended itself."""
+    """Return the outcome if the cluster ended the pod."""
     status, node = pod["status"], pod["spec"].get("nodeName", "?")
     message = status.get("message", "").rstrip(". ")
     conditions = [c for c in status.get("conditions", ()) if c["type"] == "DisruptionTarget"]
@@ -231,7 +226,7 @@ def _disrupted(pod: Object) -> JobOutcome | None:
 
 
 def _deleted(pod: Object, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a deleted pod; None if it had ended by itself."""
+    """Return None if the deleted pod had ended by itself."""
     deleted = pod.get("gone") or pod["metadata"].get("deletionTimestamp")
     if not deleted or code not in ENDED_BY_OTHERS:
         return None

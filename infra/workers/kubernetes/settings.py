@@ -7,7 +7,7 @@ from infra.workers.base.settings import SubmissionSettings
 
 
 class KubernetesSettings(SubmissionSettings):
-    """The settings, from `KUBERNETES_JOBS_WORKER_POLL_S` and so on."""
+    """Read from `KUBERNETES_JOBS_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="KUBERNETES_JOBS_WORKER_")
 

@@ -23,11 +23,8 @@ LOOK = "list and watch jobs and pods"
 class View:
     """The jobs and pods of a namespace, kept up to date.
 
-    Attributes:
-        jobs: by name.
-        pods: of each job, by name; a deleted one stays as long as its job, because it has the reason of its
-            end.
-            A followed job's pods stay after its deletion, because they end after it.
+    `pods` by job, then name. A deleted pod stays as long as its job, because it has the reason of its end. A
+    followed job's pods stay after its deletion, because they end after it.
     """
 
     def __init__(
@@ -49,17 +46,12 @@ class View:
         self._followed: set[str] = set()
 
     async def run(self) -> None:
-        """Keep up to date until cancelled."""
         async with anyio.create_task_group() as group:
             for kind in self._lists:
                 group.start_soon(self._keep, kind)
 
     async def ready(self, patience_s: float) -> None:
-        """Wait until everything is known.
-
-        Raises:
-            JobRefused: the worker lacks a right, or the API does not answer within `patience_s`.
-        """
+        """Raise `JobRefused` if the worker lacks a right, or the API does not answer within `patience_s`."""
         deadline = anyio.current_time() + patience_s
         while len(self._listed) < len(self._lists):
             trouble = self.trouble
@@ -79,23 +71,23 @@ class View:
         self.jobs.setdefault(job["metadata"]["name"], _slim(job))
 
     def version(self, name: str) -> int:
-        """Return the number of changes of a job so far; read it before the job."""
+        """Return the number of a job's changes; read it before the job."""
         return self._versions.get(name, 0)
 
     async def news(self, name: str, version: int, within_s: float) -> None:
-        """Wait until a job has changed since a version, at most `within_s` seconds."""
+        """Wait until a job has changed since a version, at most `within_s`."""
         if self.version(name) == version:
             with anyio.move_on_after(within_s):
                 await self._news.setdefault(name, anyio.Event()).wait()
 
     def wake(self, name: str) -> None:
-        """Report news of a job to its waiters."""
+        """Wake a job's waiters."""
         self._versions[name] = self.version(name) + 1
         if event := self._news.pop(name, None):
             event.set()
 
     def follow(self, name: str) -> None:
-        """Keep the pods of a job until `forget`, also after its deletion."""
+        """Keep a job's pods until `forget`, also after its deletion."""
         self._followed.add(name)
 
     def forget(self, name: str) -> None:
@@ -204,7 +196,7 @@ class View:
 
 
 def _slim(thing: Object) -> Object:
-    """Return the used parts of a job or pod; the rest is mostly the worker's own request."""
+    """Return the used parts of a job or pod."""
     kept = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
     metadata = {key: thing["metadata"][key] for key in kept if key in thing["metadata"]}
     node = thing.get("spec", {}).get("nodeName")

@@ -63,18 +63,15 @@ class KubernetesJobsWorker(
     )
 
     async def setup(self) -> None:
-        """Start the worker, and search for jobs of an earlier one."""
         self._namespaces: dict[tuple[str, str], NamespaceClients] = {}
         await super().setup()
 
     async def teardown(self, *exc_info: Any) -> None:
-        """Stop; the jobs continue."""
         await super().teardown(*exc_info)
         for clients in self._namespaces.values():
             await clients.exits.aclose()
 
     async def start_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str:
-        """Find or create this try's job, and store its id before any other step can fail."""
         number = await self.runs.try_number(flow_run.id)
         job = configuration.job(job_name(flow_run.id, number))
         clients = await self.watched(configuration)  # start nothing that can't be watched
@@ -88,7 +85,6 @@ class KubernetesJobsWorker(
         return job_id
 
     async def find_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str | None:
-        """Return a job without a stored id, created just before its worker's end."""
         name = job_name(flow_run.id, await self.runs.try_number(flow_run.id))
         clients = await self.clients(configuration)
         if await clients.api.find(name) is None:
@@ -100,7 +96,7 @@ class KubernetesJobsWorker(
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: KubernetesJobsConfiguration, resumed: bool
     ) -> KubernetesFollow:
-        """Return the follower of a job, once its namespace is watched."""
+        """Return the follower once its namespace is watched."""
         clients = await self.watched(configuration)
         return KubernetesFollow(
             run=flow_run,
@@ -136,8 +132,7 @@ class KubernetesJobsWorker(
     async def watched(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
         """Return a namespace's clients once all its jobs are known; drop one that can't be watched.
 
-        Raises:
-            JobRefused: the worker lacks a right, or the API does not answer.
+        `JobRefused` if the worker lacks a right, or the API does not answer.
         """
         clients = await self.clients(configuration)
         try:
@@ -150,11 +145,6 @@ class KubernetesJobsWorker(
         return clients
 
     async def clients(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
-        """Return the clients of a namespace, made when first needed.
-
-        Raises:
-            JobRefused: no cluster is known.
-        """
         key = _key(configuration)
         if key not in self._namespaces:
             exits = AsyncExitStack()

@@ -22,7 +22,6 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same content has the same bytes
 
 @cache
 def bundle() -> tuple[str, bytes]:
-    """Return the file's name and content."""
     files = {f"{package}/__init__.py": b"" for package in PACKAGES}
     files |= {f"workers/{part}": (WORKERS / part).read_bytes() for part in PARTS}
     content = io.BytesIO()

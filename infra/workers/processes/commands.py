@@ -92,7 +92,7 @@ def remove(folder: Path) -> int:
 
 
 def end_of(folder: Path) -> str:
-    """Return a tree's end, `CODE OOM`; a root that could not write it was killed."""
+    """Return `CODE OOM`; a root that could not write it was killed."""
     text = (folder / "exit").read_text().strip()
     return f"{KILLED} false" if text.startswith("none") else text
 
@@ -104,7 +104,6 @@ def facts() -> dict[str, object]:
 
 
 def asked_for(arguments: list[str]) -> argparse.Namespace:
-    """Parse the arguments of `hold` and `run`."""
     parser = argparse.ArgumentParser("tree.pyz", allow_abbrev=False)
     parser.add_argument("--limit-s", type=float)
     parser.add_argument("--env-file", type=Path)
@@ -116,7 +115,6 @@ def asked_for(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(verb: str, *words: str) -> int:
-    """Execute a command; return its exit code."""
     os.umask(0o077)
     if verb in ("hold", "run"):
         return {"hold": hold, "run": run}[verb](asked_for([*words]))

@@ -23,7 +23,6 @@ def environ_of(pid: int) -> dict[str, str]:
 
 
 def variables(lines: list[bytes]) -> dict[str, str]:
-    """Return the variables of lines `NAME=VALUE`."""
     pairs = (os.fsdecode(line).partition("=") for line in lines if line)
     return {name: value for name, _, value in pairs}
 
@@ -36,7 +35,6 @@ def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def parents() -> dict[int, int]:
-    """Return the parent of each live process."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -57,7 +55,6 @@ def members(name: str, root: int = 0) -> set[int]:
 
 
 def running() -> set[str]:
-    """Return the names of the trees with a live process."""
     return {environ_of(pid).get(MARK, "") for pid in parents()} - {""}
 
 
@@ -87,7 +84,7 @@ def reap() -> dict[int, int]:
 
 
 def oom_kills(root: Path = Path("/")) -> tuple[int, int]:
-    """Return the numbers of processes killed for memory: in our cgroups, and on the machine."""
+    """Count processes killed for memory: in our cgroups, and on the machine."""
     own = 0
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():

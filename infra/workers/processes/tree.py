@@ -57,7 +57,6 @@ class Log:
         self._room_bytes = LOG_LIMIT_BYTES - file.tell()
 
     def write(self, content: bytes) -> None:
-        """Append output."""
         taken, written = content[: max(self._room_bytes, 0)], 0
         with suppress(OSError):
             while written < len(taken):
@@ -66,13 +65,12 @@ class Log:
         self._lost_bytes += len(content) - written
 
     def close(self) -> None:
-        """Note the dropped bytes, if the note fits."""
         if self._lost_bytes:
             self.write(b"\n%d bytes of the log did not fit on the disk.\n" % self._lost_bytes)
 
 
 class Root:
-    """The root of one tree, from its command's start to the end of all descendants."""
+    """One tree, from its command's start to the end of all descendants."""
 
     def __init__(self, folder: Path, log: Log, limit_s: float | None) -> None:
         self._folder, self._log = folder, log
@@ -88,8 +86,7 @@ class Root:
     def run(self, command: list[str], environ: dict[str, str], code: str | None) -> int:
         """Run the command; return its exit code once all descendants are gone.
 
-        Raises:
-            OSError: it can't be started.
+        `OSError` if it can't be started.
         """
         out, into = os.pipe()
         try:
@@ -189,7 +186,7 @@ def _lock(file: IO[str]) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """Yield the tree's folder for temporary files; its path is short, because sockets are in it."""
+    """Yield a folder for temporary files; its path is short, because sockets are in it."""
     made = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-"))
     (folder / "tmp").unlink(missing_ok=True)
     (folder / "tmp").symlink_to(made)
@@ -200,14 +197,13 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def forget_scratch(folder: Path) -> None:
-    """Delete a tree's temporary files."""
     with suppress(OSError):
         shutil.rmtree(os.readlink(folder / "tmp"), ignore_errors=True)
         (folder / "tmp").unlink()
 
 
 def _environ(asked: argparse.Namespace, temporary: Path) -> dict[str, str]:
-    """Return a tree's variables: this process's, a container's usual ones, and the job's."""
+    """Return this process's variables, a container's usual ones, and the job's."""
     left_out = ("PYTHON", "PREFECT", "VIRTUAL_ENV")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environ |= {MARK: asked.folder.name, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}

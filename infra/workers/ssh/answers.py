@@ -15,18 +15,16 @@ REQUIRED = ("kernel", "architecture", "home")
 
 
 def text_of(output: bytes | str | None) -> str:
-    """Return a command's output as text."""
     text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
     return text.strip()
 
 
 def words_of(output: bytes | str | None, otherwise: str = "no output") -> str:
-    """Return a command's output for a sentence: printable, short, on one line."""
+    """Return output for a sentence: printable, short, on one line."""
     return quoted(text_of(output)) or otherwise
 
 
 def facts_in(output: bytes | str | None) -> Facts:
-    """Return the printable values of an answer's `name=value` lines by name."""
     facts: Facts = {}
     for line in text_of(output).split("\n"):
         name, is_fact, value = line.partition("=")
@@ -41,7 +39,7 @@ def once(facts: Facts) -> dict[str, str]:
 
 
 def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | None:
-    """Return a fact's integer, or None without it; `JobRefused` if negative, above `most` or no integer."""
+    """Return a fact; raise `JobRefused` unless it is an integer from 0 to `most`."""
     text = values.get(name, "")
     if not text:
         return None
@@ -51,7 +49,7 @@ def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | No
 
 
 def state_in(values: Mapping[str, str]) -> State:
-    """Return a job's state; `JobRefused` for one that our scripts do not print."""
+    """Raise `JobRefused` for a state that our scripts do not print."""
     state = values.get("state", "")
     if state not in get_args(State):
         raise _senseless("state", state, f"one of {', '.join(get_args(State))}")
@@ -59,12 +57,11 @@ def state_in(values: Mapping[str, str]) -> State:
 
 
 def seconds_in(text: str) -> int | None:
-    """Return the seconds between two files of a box, or None."""
+    """Return the seconds between two files of a box."""
     return max(0, int(text)) if re.fullmatch(r"-?[0-9]{1,12}", text) else None
 
 
 def exit_code_in(text: str) -> int | None:
-    """Return an exit code, or None."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else None
 
 
@@ -77,7 +74,7 @@ def check_facts(facts: Facts) -> None:
 
 
 def absolute_path(text: str, what: str) -> str:
-    """Return a path from a box; `JobRefused` if it is relative or unprintable."""
+    """Raise `JobRefused` if a box's path is relative or unprintable."""
     if not text.startswith("/") or printable(text) != text:
         raise _senseless(what, text, "an absolute path on one line")
     return text

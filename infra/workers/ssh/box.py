@@ -51,7 +51,6 @@ class Look:
     """The state of a job on its box.
 
     Attributes:
-        code: the container's exit code, or None.
         unpulled: its image or its environment could not be made.
         late: the box stopped it at its time limit.
         seen: bytes of the log that Prefect has.
@@ -59,9 +58,9 @@ class Look:
         last: line of the log.
         waits: its present obstacle, as a sentence; empty without one.
         queued_s: in the cluster's queue; None without a queue, and before the job began.
-        pulled_s: from its box to its start, mostly for its image; None before it began, and on a cluster.
-        began_ago_s, ended_ago_s: since the job got its box or node, and since its end, or None; by the box's
-            clock, whose hour can be wrong.
+        pulled_s: from its box to its start; None before it began, and on a cluster.
+        began_ago_s, ended_ago_s: since it got its box or node, and since its end; by the box's clock, whose
+            hour can be wrong.
     """
 
     state: State
@@ -102,7 +101,6 @@ class SshBox:
 
     @classmethod
     def of(cls, connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> "SshBox":
-        """Return the box of a job."""
         return cls(connection, configuration.container_command, configuration.python)
 
     async def _do(
@@ -119,7 +117,6 @@ class SshBox:
     async def _engine(
         self, verb: str, *arguments: str, content: bytes = b"", within_s: float = ANSWER_S
     ) -> asyncssh.SSHCompletedProcess:
-        """Run a verb of the script that needs the runtime."""
         await self._install()  # also finds the runtime of process trees
         return await self._script(verb, *arguments, *self._runtime, content=content, within_s=within_s)
 
@@ -143,7 +140,6 @@ class SshBox:
         self._home = home
 
     async def _python_of_the_box(self) -> str:
-        """Return a Python of the box that has the required module."""
         found = text_of((await self._do("sh", SCRIPT_AT, "python", BRAND.module, self._python or "")).stdout)
         if not found and self._python:
             reasons = f"it does not exist, has no {BRAND.module} or is older than 3.11"
@@ -172,7 +168,6 @@ class SshBox:
             )
 
     async def check(self, image: str) -> Facts:
-        """Return the facts that the box reports about itself, by name."""
         return self._facts(await self._engine("check", image))
 
     @staticmethod
@@ -184,7 +179,6 @@ class SshBox:
         return facts
 
     async def prepare(self, name: str, files: dict[str, bytes]) -> None:
-        """Write the files of a job."""
         await self._install()
         made = await self._do("mkdir", "-p", "-m", "700", f"{HOME}/{name}")
         for path, content in files.items():
@@ -202,8 +196,7 @@ class SshBox:
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
         """Start a prepared job; do nothing if it runs or has run already.
 
-        `env`, the file of the container's variables, and `profile`, that of Prefect's secrets, are only in
-        the box's memory, while the container exists.
+        `env`, the container's variables, and `profile`, Prefect's secrets, are only in the box's memory.
 
         Raises:
             BoxBusy: another job has the box.
@@ -220,7 +213,6 @@ class SshBox:
             raise JobRefused(f"The box could not start the job ({reason}).", "Unfit")
 
     async def look(self, name: str) -> Look:
-        """Return the state of a job."""
         done = await self._engine("look", await self.folder(name))
         values = once(facts_in(done.stdout))
         if "state" not in values:
@@ -241,7 +233,7 @@ class SshBox:
         )
 
     async def lines(self, name: str, offset: int) -> AsyncGenerator[bytes, None]:
-        """Yield the job's log from byte `offset` on, as it grows; `BoxUnreachable` for a lost connection."""
+        """Yield the log from byte `offset` on, as it grows; `BoxUnreachable` for a lost connection."""
         folder = await self.folder(name)
         try:
             process = await self.process("lines", folder, str(offset))
@@ -261,7 +253,6 @@ class SshBox:
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
-        """Return the secret on the box for a job's container, or an empty text."""
         return text_of((await self._do("cat", f"/dev/shm/{name}/prefect-secrets/profiles.toml")).stdout)
 
     async def own(self, name: str) -> None:
@@ -274,15 +265,14 @@ class SshBox:
         return await self.connection.create_process(command, encoding=None)
 
     async def marked(self, kind: str, name: str) -> str:
-        """Return a value stored on the box, or an empty text; the name must be safe for a file."""
+        """Return a stored value, or an empty text; the name must be safe for a file."""
         return text_of((await self._do("cat", f"{HOME}/{kind}-{name}")).stdout)
 
     async def mark(self, kind: str, name: str, value: str) -> None:
-        """Store a value on the box."""
         await self._put(await self._do("true"), f"{HOME}/{kind}-{name}", value.encode())
 
     async def note(self, name: str, fact: str, value: object) -> None:
-        """Store a fact about a job on its box, for its next follower."""
+        """Store a fact for the job's next follower."""
         folder = shlex.quote(f"{HOME}/{name}")
         await call(
             self.connection, f"[ ! -d {folder} ] || printf %s {shlex.quote(str(value))} > {folder}/{fact}"

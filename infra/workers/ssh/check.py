@@ -24,10 +24,7 @@ PACKAGES = {
 
 
 def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
-    """Return a sentence for each of a job's requirements that a box does not meet.
-
-    `facts` are from `SshBox.check`.
-    """
+    """Return a sentence for each; `facts` are from `SshBox.check`."""
     problems = [
         f"{tool} is missing: install the package {PACKAGES.get(tool, tool)}."
         for tool in facts.get("missing", [])
@@ -56,12 +53,10 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
 
 
 def has_image(facts: Facts) -> bool:
-    """Return True if the job's image is on the box."""
     return any(facts.get("image", []))
 
 
 def home_of(facts: Facts) -> str:
-    """Return the home folder of the box's user."""
     return next(iter(facts.get("home", [])), "")
 
 

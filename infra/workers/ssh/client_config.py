@@ -1,4 +1,4 @@
-"""A box's entries in the worker's ~/.ssh/config and known_hosts files: names, users, jumps, host keys."""
+"""A box's entries in the worker's ~/.ssh/config and known_hosts files."""
 
 import getpass
 import os
@@ -20,12 +20,11 @@ HOP = re.compile(r"(ssh://)?((?P<user>[^@]+)@)?(\[(?P<ip>[^]]+)\]|(?P<name>[^:]+
 
 
 def config_files() -> list[str]:
-    """Return the existing configuration files."""
     return _readable([CONFIG])
 
 
 def config_of(host: SshAddress) -> SSHClientConfig:
-    """Return a box's configuration, its own fields first; `JobRefused` if a file is not one of OpenSSH's."""
+    """Return a box's configuration, its own fields first; `JobRefused` for an unreadable file."""
     said = (host.user or (), host.address, host.port or ())
     try:
         config = SSHClientConfig.load(None, config_files(), False, False, False, _local_user(), *said)
@@ -35,7 +34,7 @@ def config_of(host: SshAddress) -> SSHClientConfig:
 
 
 def _local_user() -> str:
-    """Return the user of this process; boxes' default user for a container's uid without a name."""
+    """Return the user of this process; `DEFAULT_USER` for a container's uid without a name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -43,12 +42,11 @@ def _local_user() -> str:
 
 
 def user_of(host: SshAddress) -> str:
-    """Return the user name for the login."""
     return host.user or str(config_of(host).get("User") or DEFAULT_USER)
 
 
 def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
-    """Return a box's jump hosts, the first one first; `JobRefused` for a circle or an unreadable one."""
+    """Return the jump hosts, the first one first; `JobRefused` for a circle or an unreadable one."""
     name = SshAddress.__str__(host)
     if name in seen:
         circle = " → ".join((*seen, name))
@@ -62,7 +60,7 @@ def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
 
 
 def hop(text: str) -> SshAddress:
-    """Parse [USER@]HOST[:PORT], as in ssh -J and ProxyJump; `JobRefused` for other text."""
+    """Parse [USER@]HOST[:PORT], as in ssh -J; `JobRefused` for other text."""
     parts = HOP.fullmatch(text.strip())
     try:
         if parts is None:
@@ -74,7 +72,7 @@ def hop(text: str) -> SshAddress:
 
 
 def known_hosts(host: SshAddress) -> asyncssh.SSHKnownHosts:
-    """Return the keys of the worker's known_hosts files, or of those that its configuration names.
+    """Return the known keys.
 
     No configuration switches the check off: with `UserKnownHostsFile none` no key is known.
     """

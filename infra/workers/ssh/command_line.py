@@ -1,4 +1,4 @@
-"""The command lines of a job and the settings of its container; this file runs nothing."""
+"""The command lines of a job and the settings of its container."""
 
 import hashlib
 import json
@@ -24,10 +24,9 @@ RETRIES = 8  # of Prefect's client, with doubling pauses: a connection lost for 
 def run_command(
     configuration: SshJobConfiguration, name: str, port: int | None, home: str = ""
 ) -> tuple[str, ...]:
-    """Return the runtime's arguments for the container: `run … IMAGE COMMAND…`.
+    """Return the runtime's arguments: `run … IMAGE COMMAND…`.
 
     Args:
-        name: of the container.
         port: of the tunnel on the box; None without one.
         home: of the box's user; each user has a separate cache.
     """
@@ -52,12 +51,11 @@ def run_command(
 
 
 def kept_volume(home: str) -> str:
-    """Return the volume of a box's cache for one user."""
+    """Return the volume of a user's cache."""
     return f"{BRAND.name}-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
 
 def gpu_options(configuration: SshJobConfiguration) -> list[str]:
-    """Return the runtime's options for the container's GPUs."""
     if not configuration.gpus:
         return []
     if "podman" in configuration.container_command[-1] or "podman" in configuration.container_command[0]:
@@ -78,12 +76,11 @@ def _ids(gpus: int | str | list[str]) -> list[str]:
 
 
 def pull_command(configuration: SshJobConfiguration) -> tuple[str, ...]:
-    """Return the runtime's arguments for pulling the image."""
     return ("pull", str(configuration.image))
 
 
 def env_file(configuration: SshJobConfiguration, name: str, port: int | None) -> str:
-    """Return the job's variables, a line each, as `--env-file` reads them.
+    """Return the job's variables as `--env-file` reads them.
 
     Raises:
         JobRefused: a value has a line break, or the API's address a password.
@@ -114,8 +111,7 @@ def env_file(configuration: SshJobConfiguration, name: str, port: int | None) ->
 def secret_profile(env: Mapping[str, str | None], token: str | None) -> str:
     """Return the file of Prefect's secret settings, or an empty text.
 
-    Args:
-        token: of the tunnel, which replaces all secrets; None without one.
+    The tunnel's `token` replaces all secrets; None without a tunnel.
     """
     named = secrets(env) if token is None else {TOKEN: token}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in named.items()]

@@ -1,4 +1,4 @@
-"""The configuration of a job on a box: the form's fields, and the checks that need no box."""
+"""The configuration of a job on a box, and the checks that need no box."""
 
 import ipaddress
 import re
@@ -37,7 +37,6 @@ GpuCount = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maxi
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return a host's IP address, or None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -246,15 +245,14 @@ class SshVariables(SshJobFields, FormVariables):
 
 
 class SshWorkerResult(BaseWorkerResult):
-    """The end of a job: its box, and the container's exit code, or -1 if there is none."""
+    """The end of a job; exit code -1 if there is none."""
 
 
 class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
-    """One flow run's job, ready to be started."""
+    """One flow run's job."""
 
     @property
     def has_containers(self) -> bool:
-        """Return True if the job runs in a container, not as a process tree."""
         return self.container_command != NONE
 
     @model_validator(mode="after")
@@ -311,11 +309,11 @@ def job_name(run_id: uuid.UUID, number: int) -> str:
 
 
 def identifier(host: Host, name: str) -> str:
-    """Return the id for the flow run, by which any worker finds the job again."""
+    """Return the id by which any worker finds the job again."""
     return f"{host}/{name}"
 
 
 def host_and_name(job_id: str, hosts: list[Host]) -> tuple[Host, str] | None:
-    """Return the host and name in a job's identifier; None if the host is not in `hosts`."""
+    """Parse a job's identifier; None if its host is not in `hosts`."""
     where, _, name = job_id.rpartition("/")
     return next(((host, name) for host in hosts if str(host) == where), None)

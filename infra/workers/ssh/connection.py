@@ -54,7 +54,7 @@ class Pinned(asyncssh.SSHClient):
     shown: str | None = None
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Refuse and store the key: the known ones have been compared before."""
+        """Refuse the key: known ones have been compared before."""
         self.shown = f"{key.get_algorithm()} {key.get_fingerprint()}"
         return False
 
@@ -62,7 +62,7 @@ class Pinned(asyncssh.SSHClient):
 async def connect(
     host: Host, secret_of: SecretOf, *, in_before: bool = False
 ) -> asyncssh.SSHClientConnection:
-    """Connect to a box through its jumps; the jumps' connections end with this one.
+    """Connect through the jumps, whose connections end with this one.
 
     With `in_before`, a refused login counts as temporary, because the box accepted us earlier.
 
@@ -164,13 +164,12 @@ def _unknown(host: SshAddress, shown: str | None, error: Exception) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's message on one line."""
     text = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
     return quoted(str(text)).rstrip(".") or type(error).__name__
 
 
 def for_any_shell(command: str) -> str:
-    """Return a command of sh as text that every login shell passes to sh unchanged.
+    """Quote a command of sh for every login shell.
 
     csh and tcsh expand `!` and end a word at a line break even in quotes; fish reads backslashes there.
     """
@@ -183,7 +182,7 @@ def for_any_shell(command: str) -> str:
 async def call(
     connection: asyncssh.SSHClientConnection, command: str, content: bytes = b"", within_s: float = ANSWER_S
 ) -> asyncssh.SSHCompletedProcess:
-    """Run a command on the box; `BoxUnreachable` for a lost connection, a late or too large answer."""
+    """Run a command; `BoxUnreachable` for a lost connection, a late or too large answer."""
     command = for_any_shell(command)
     try:
         async with asyncio.timeout(within_s):
@@ -194,7 +193,7 @@ async def call(
 
 
 async def answer_of(process: asyncssh.SSHClientProcess[bytes]) -> asyncssh.SSHCompletedProcess:
-    """Return a command's outputs and exit code; `BoxUnreachable` after ANSWER_BYTES or a lost connection."""
+    """Raise `BoxUnreachable` after ANSWER_BYTES or a lost connection."""
     reading = [asyncio.create_task(_read(stream)) for stream in (process.stdout, process.stderr)]
     try:
         output, errors = await asyncio.gather(*reading)

@@ -1,4 +1,4 @@
-"""The decorator `@ssh(work_pool=…)`, which runs a flow on a box without a deployment."""
+"""`@ssh(work_pool=…)` runs a flow on a box without a deployment."""
 
 from ..base.ad_hoc import FlowBinder
 from .worker import SshWorker

@@ -34,10 +34,7 @@ class SshFollow(JobFollow):
     """One run's job, and its observed state.
 
     Attributes:
-        name: of the container.
         box: connected, with the tunnel; None for an earlier worker's job.
-        secret_of: reads a Secret block.
-        send: sends log lines to Prefect.
         waited_s: until a box took the job; None for an earlier worker's job.
     """
 
@@ -60,18 +57,13 @@ class SshFollow(JobFollow):
 
     @property
     def cancelled_message(self) -> str:
-        """Return the message of a cancelled run."""
         return "Cancelled from Prefect; the job was stopped."
 
     def wake(self) -> None:
-        """Check the job now."""
         self._awake.set()
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job to its end; return None if another worker takes over.
-
-        A box that neither stops the job in time nor reports its end is lost.
-        """
+        """Follow the job; a box that neither stops it in time nor reports its end is lost."""
         configuration = self.configuration
         limit_s = configuration.timeout_s + SPARE_S + (configuration.wait_s if configuration.scheduler else 0)
         try:
@@ -154,7 +146,6 @@ class SshFollow(JobFollow):
         return box
 
     async def _attend(self, box: SshBox) -> JobOutcome | None:
-        """Forward lines until the job ends or is stopped, or the connection is lost."""
         if self._lines is None:
             look = await self._look(box)
             self._tell(look)
@@ -170,7 +161,7 @@ class SshFollow(JobFollow):
             await asyncio.sleep(self.settings.poll_s / (1 if self._muted else 10))
 
     async def _look(self, box: SshBox) -> Look:
-        """Return the job's state; label its run with its start times once it runs and can cost."""
+        """Label the run with its start times once it runs and can cost."""
         look, now = await box.look(self.name), dt.datetime.now(dt.UTC)
         if look.state == "running":
             self._ran_at = now
@@ -185,10 +176,11 @@ class SshFollow(JobFollow):
         return look
 
     def _times(self, look: Look, now: dt.datetime) -> MachineTime:
-        """Return the job's times by its box, within the bounds of the worker's clock.
+        """Return the box's times within the bounds of the worker's clock.
 
-        A job begins after its flow run was created, and ends after it was last seen running: a box cannot
-        change its bill beyond that.
+        A job begins after its flow run was created and ends after it was last seen running: a box cannot
+        change
+        its bill beyond that.
         """
         began, ended = self.machine_time.began or _ago(look.began_ago_s, now), _ago(look.ended_ago_s, now)
         if began and self.run.created:
@@ -203,7 +195,6 @@ class SshFollow(JobFollow):
             self._waits = look.waits
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
-        """Forward lines to their end; return an outcome if the job is stopped before."""
         if self._muted and self.stop:
             return await self._stopped(box, asyncio.create_task(asyncio.sleep(0)), self.stop)
         if self._muted:
@@ -272,5 +263,5 @@ class SshFollow(JobFollow):
 
 
 def _ago(seconds: int | None, now: dt.datetime) -> dt.datetime | None:
-    """Return a time by the worker's clock, from its age by the box's."""
+    """Convert an age by the box's clock to a time by the worker's."""
     return None if seconds is None else now - dt.timedelta(seconds=min(seconds, LONGEST_AGO_S))

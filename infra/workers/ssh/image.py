@@ -1,4 +1,4 @@
-"""Images over the SSH connection, for a box without access to a registry."""
+"""Images over the SSH connection, for a box without a registry."""
 
 import asyncio
 import contextlib

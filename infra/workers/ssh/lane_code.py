@@ -1,7 +1,7 @@
 """The code of a lane without a container: one file with its source and the names of its packages.
 
-`python3 lane-….pyz` unpacks it next to itself: `lane-…/code`, and `lane-…/bin` with the Python of an
-environment on top of that Python's own torch.
+`python3 lane-….pyz` unpacks it next to itself: `lane-…/code`, and `lane-…/bin` with a Python environment on
+top of that Python's own torch.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ INSTALL = "import sys\n\nfrom tasks.travel.lane import main\n\nsys.exit(main())\
 async def bring_code(
     box: SshBox, configuration: SshJobConfiguration, name: str, log: "logging.LoggerAdapter[Any]"
 ) -> dict[str, tuple[str, ...]]:
-    """Upload a lane's code, unless the box has it; return the command lines that prepare and run it.
+    """Return the command lines that prepare and run the lane.
 
     Raises:
         JobRefused: this is not a checkout, or the box can't be written to.
@@ -55,12 +55,12 @@ async def bring_code(
 
 
 def code_variables() -> dict[str, str]:
-    """Return the variables that a lane's image sets, and a box does not."""
+    """Return the variables that a lane's image sets."""
     return {COMMIT: revision()}
 
 
 def lane_bundle(root: Path = ROOT) -> tuple[str, bytes]:
-    """Return a lane's code: a name, which is the content's hash, and the content.
+    """Return a lane's code: the content's hash, and the content.
 
     Raises:
         OSError: this is not a checkout.

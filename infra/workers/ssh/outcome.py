@@ -8,7 +8,7 @@ from .slurm.outcome import slurm_outcome
 
 
 def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
-    """Return a job's outcome, or None if it still runs."""
+    """Return None while the job runs."""
     if look.state in ("running", "prepared"):
         return None
     if isinstance(look, SlurmLook) and look.state == "ended":
@@ -17,7 +17,7 @@ def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> Jo
 
 
 def _interrupted(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
-    """Return the outcome of a job ended from outside; None if it ended itself."""
+    """Return the outcome of a job ended from outside."""
     if look.state == "rebooted":
         text = f"Box {host} was restarted while the job was running; the job was lost."
         return JobOutcome("Rebooted", text)

@@ -15,7 +15,7 @@ from .configuration import SshJobConfiguration
 async def bring_code(
     box: SshBox, configuration: SshJobConfiguration, name: str, log: "logging.LoggerAdapter[Any]"
 ) -> dict[str, tuple[str, ...]]:
-    """Upload the job's code, and return the command lines that prepare the job and run it.
+    """Return the command lines that prepare the job and run it.
 
     Raises:
         JobRefused: the code cannot be sent.
@@ -37,7 +37,7 @@ def code_variables() -> dict[str, str]:
 
 
 def run_words(configuration: SshJobConfiguration, folder: str, *options: str) -> tuple[str, ...]:
-    """Return the command line of a job's process tree; the folder's name is the job's."""
+    """Return a process tree's command line; the folder's name is the job's."""
     env = f"{HIDDEN.format(name=PurePosixPath(folder).name)}/env"
     limit = ("--limit-s", str(configuration.timeout_s))
     return ("run", "--env-file", env, *limit, *options, folder, *shlex.split(configuration.command or ""))

@@ -7,7 +7,7 @@ from ..base.settings import PollSettings
 
 
 class SshSettings(PollSettings):
-    """The settings, from `SSH_WORKER_POLL_S` and so on."""
+    """Read from `SSH_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="SSH_WORKER_")
 

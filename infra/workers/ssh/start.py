@@ -1,4 +1,4 @@
-"""The start of a job on one of its boxes: one that answers, is fit and free, and has the image."""
+"""The start of a job on one of its boxes: it answers, is fit and free, and has the image."""
 
 import asyncio
 import logging
@@ -33,8 +33,6 @@ class Launcher:
     """Starts one try of a flow run on one of its boxes.
 
     Args:
-        name: of its container.
-        secret_of: reads a Secret block.
         note: receives the box that is about to get the job.
         given_up: returns True if the job is no longer needed.
         before: the box that an earlier worker has noted: it might have the job.

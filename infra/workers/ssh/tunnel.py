@@ -34,7 +34,6 @@ class Tunnel:
         run: the only flow run that the container reaches.
         token: of a new job's container; it opens only this tunnel.
         tokens: all valid ones: a worker that takes over learns the container's from the box.
-        limits: for the container, over all connections.
     """
 
     run: "FlowRun"
@@ -47,10 +46,7 @@ class Tunnel:
         self.tokens.add(self.token)
 
     async def open(self, connection: asyncssh.SSHClientConnection, host: Host, port: int | None) -> int:
-        """Open the tunnel while the connection lasts. Return the box's port.
-
-        Args:
-            port: that a container has already; None for any.
+        """Return the box's port; `port` is one that a container has already.
 
         Raises:
             JobRefused: the box allows no tunnels.
@@ -82,14 +78,14 @@ class Tunnel:
     async def take_over(
         self, box: SshBox, name: str, look: Look, host: Host, *, waiting: bool = False
     ) -> None:
-        """Follow a job by this connection, with the tunnel's port that its container knows or will know."""
+        """Follow a job with the tunnel's port that its container knows or will know."""
         await box.own(name)
         if look.port and (waiting or look.state == "running"):
             await self.learn(box, name)
             await self.open(box.connection, host, look.port)
 
     async def learn(self, box: SshBox, name: str) -> None:
-        """Add the token of the container that runs there, started by any worker."""
+        """Add the token of the container that runs there."""
         try:
             profile = tomllib.loads(await box.secret(name))
             self.tokens.add(str(profile["profiles"][PROFILE][TOKEN]))

@@ -59,7 +59,6 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     )
 
     async def setup(self) -> None:
-        """Start the worker, and search for jobs of an earlier one."""
         self._started: dict[UUID, tuple[SshBox, Tunnel, float]] = {}
         await super().setup()
 
@@ -117,7 +116,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         *,
         resumed: bool = False,
     ) -> SshWorkerResult:
-        """Follow a job; start it first if its worker might have ended before the start."""
+        """Start the job first if its worker might have ended before the start."""
         try:
             if resumed and flow_run.state and flow_run.state.is_pending():
                 job_id = await self.start_job(flow_run, configuration)
@@ -132,7 +131,6 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: SshJobConfiguration, resumed: bool
     ) -> SshFollow:
-        """Return a job's follower, with the connection that started it if there is one."""
         job = host_and_name(job_id, configuration.hosts)
         if job is None:
             raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before
@@ -179,7 +177,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
             raise InfrastructureNotAvailable(str(error)) from error
 
     def _tunnel(self, flow_run: "FlowRun") -> Tunnel:
-        """Return the tunnel of a run's job; a run from the queue does not name its pool."""
+        """A run from the queue does not name its pool."""
         named = flow_run.model_copy(update={"work_pool_name": self._work_pool_name})
         return Tunnel(named, self.get_flow_run_logger(flow_run))
 

@@ -52,7 +52,7 @@ class Rule(NamedTuple):
     """A request that is allowed.
 
     Attributes:
-        body: parses the body and writes it anew; None for a request without one.
+        body: parses the body and writes it anew.
         hidden: fields of the answer that the box must not see, with their replacements.
         open: allowed without the token.
     """
@@ -63,7 +63,7 @@ class Rule(NamedTuple):
 
 
 def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
-    """Return the requests that the engine makes for a flow run, by method and path."""
+    """Return the allowed requests by method and path."""
     own = f"/flow_runs/{run.id}"
     return {
         ("GET", "/health"): Rule(open=True),
@@ -85,13 +85,7 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
 
 @dataclass(eq=False)
 class JobProxy:
-    """Forwards one flow run's requests with the worker's own credentials; refuses and logs others.
-
-    Attributes:
-        box: its name, for the log.
-        client: the worker's client of the Prefect API.
-        tokens: all valid tokens of the box.
-    """
+    """Forwards one flow run's requests with the worker's own credentials; refuses and logs others."""
 
     run: "FlowRun"
     box: str
@@ -110,7 +104,6 @@ class JobProxy:
             self._once = get_settings_context()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or serve a socket to its end."""
         if scope["type"] == "websocket":
             await self._socket(WebSocket(scope, receive, send))
             return
@@ -154,7 +147,7 @@ class JobProxy:
                 await self._own.check_task(task_id)
 
     def _fixed(self, method: str, path: str) -> Response | None:
-        """Return the answer that needs no server, or None."""
+        """Return the answer if it needs no server."""
         if path == "/csrf-token":  # the box's requests come from no browser
             return JSONResponse({"detail": "CSRF protection is disabled."}, NO_CSRF)
         if path == "/admin/storage":
@@ -225,7 +218,7 @@ class JobProxy:
                 await socket.close(1008)
 
     async def _refuse(self, method: str, scope: Scope, refusal: Refusal) -> Response:
-        """Refuse and log a request; a flood is answered slowly and logged in part."""
+        """Answer a flood slowly, and log it in part."""
         shown = ascii((scope.get("raw_path") or b"").decode("latin-1")[:PATH_SHOWN])
         if self._told.take():
             self._unlogged += 1
@@ -245,7 +238,6 @@ class JobProxy:
 
 
 def is_code_of(run_id: UUID, path: str) -> bool:
-    """Return True for the path of a flow run's code, or of a piece of it."""
     found = CODE.fullmatch(path)
     return found is not None and found[1] == str(run_id)
 

@@ -1,4 +1,4 @@
-"""The bodies that a flow run is allowed to send: parsed strictly, only about this run, and written anew."""
+"""The bodies that a flow run is allowed to send: parsed strictly, only about this run, written anew."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -52,7 +52,7 @@ class SetState(Body):
 
 
 class Policy(BaseModel):
-    """The retries of the run's flow, which the engine copies from the flow."""
+    """The retries of the run's flow."""
 
     retries: Annotated[int, Field(ge=0, le=10)] | None = None
     retry_delay: Annotated[int, Field(ge=0)] | None = None
@@ -94,7 +94,7 @@ class LogLine(Body):
 
 
 class Renewal(Body):
-    """The further seconds of the run's slot in its deployment's concurrency limit."""
+    """Seconds by which to renew the run's slot in a concurrency limit."""
 
     lease_duration: Annotated[float, Field(gt=0, le=3600)]
 
@@ -103,7 +103,6 @@ _LINES: TypeAdapter[list[LogLine]] = TypeAdapter(list[LogLine])
 
 
 def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return the state that a run sets for itself."""
     asked = _read(TypeAdapter(SetState), body)
     kind = asked.state.type
     if kind not in OWN_STATES:
@@ -115,13 +114,12 @@ def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 
 def update_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return the allowed changes of a run to itself; empty if there are none."""
+    """Return the allowed changes; empty if there are none."""
     ignored = {"name", "empirical_policy"} if BRAND.artifact_type else set()
     return _read(TypeAdapter(Update), body).model_dump(mode="json", exclude_unset=True, exclude=ignored)
 
 
 def artifact_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return an artifact of the run."""
     if len(body) > ARTIFACT_BYTES:
         raise Refusal(f"the artifact has more than {ARTIFACT_BYTES} bytes", TOO_LARGE)
     artifact = _read(TypeAdapter(Artifact), body)
@@ -136,7 +134,6 @@ def artifact_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 
 def lines_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return lines of the run's log."""
     lines = _read(_LINES, body)
     _own(run_id, [line.flow_run_id for line in lines], "log line")
     spend(limits.lines, len(lines), "log lines")
@@ -145,13 +142,11 @@ def lines_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 
 def lease_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return the renewal of the run's concurrency lease."""
-
     return _read(TypeAdapter(Renewal), body).model_dump()
 
 
 def tasks_in(body: Any) -> set[UUID]:
-    """Return the task runs that a body from one of the functions above names."""
+    """Return the task runs that a body names."""
     parts = body if isinstance(body, list) else [body]
     return {UUID(part["task_run_id"]) for part in parts if isinstance(part, dict) and part.get("task_run_id")}
 

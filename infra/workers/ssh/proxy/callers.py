@@ -1,6 +1,6 @@
 """The connections to a proxy: each counts as a stranger's until a request on it has the token.
 
-Every user of the box can connect. So strangers do not take places of the box's own connections, and are
+Every user of the box can connect, so strangers take no places of the box's own connections and are
 disconnected soon.
 """
 
@@ -26,7 +26,6 @@ class Caller:
     known: bool = False
 
     def end(self) -> None:
-        """End the connection of a stranger."""
         if self.transport and not self.known:
             self.transport.abort()
 
@@ -43,7 +42,7 @@ class Callers:
         return sum(caller.known for caller in self._open()) >= CONNECTIONS
 
     def add(self, caller: Caller) -> None:
-        """Add a connection; it ends soon without the token, the oldest of too many strangers at once."""
+        """Add a connection, which ends soon without the token; end the oldest of too many strangers."""
         self._callers = [*self._open(), caller]
         strangers = [each for each in self._callers if not each.known]
         for oldest in strangers[:-CONNECTIONS]:
@@ -62,7 +61,6 @@ class Protocol(H11Protocol):
         super().__init__(config, state, {CALLER: self._caller})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, as a stranger's."""
         self._caller.transport = transport
         self._callers.add(self._caller)
         super().connection_made(transport)

@@ -1,4 +1,4 @@
-"""The event sockets: in come events about the run and its tasks, out go a few events about this run."""
+"""The event sockets: events about the run and its tasks come in, a few about this run go out."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ SET_BY_SERVER = {"id", "flow_run_id"}  # the event's resources name these fields
 
 
 def subject_of(run_id: UUID, event: Event) -> str | None:
-    """Return an event's task run or artifact; None for the flow run itself, `Refusal` for others."""
+    """Return None for the flow run itself, `Refusal` for others."""
     for each in event.related:
         is_run = each.id.startswith(RUN) or each.get("prefect.resource.role") == "flow-run"
         if is_run and each.id != f"{RUN}{run_id}":
@@ -56,24 +56,23 @@ def subject_of(run_id: UUID, event: Event) -> str | None:
 
 
 class OwnThings:
-    """The task runs and artifacts of a flow run: those that the server has as such, and new ones."""
+    """The task runs and artifacts of a flow run, as the server has them, and new ones."""
 
     def __init__(self, client: PrefectClient, run_id: UUID) -> None:
         self._client, self._run_id = client, run_id
         self._own: set[str] = set()
 
     def add(self, resource_id: str) -> None:
-        """Add an object of the run's; `Refusal` above MOST_OWN."""
+        """Raise `Refusal` above MOST_OWN."""
         if len(self._own) >= MOST_OWN:
             raise Refusal(f"this flow run has more than {MOST_OWN} task runs and artifacts", BUSY)
         self._own.add(resource_id)
 
     def has(self, task_id: UUID) -> bool:
-        """Return True if a task run is known to be the flow run's."""
         return f"{TASK}{task_id}" in self._own
 
     async def check_task(self, task_id: UUID) -> None:
-        """Accept a task run of the flow run, or a new one; raise `Refusal` for another flow run's."""
+        """Accept this flow run's or a new task run; `Refusal` for another's."""
         if self.has(task_id):
             return
         try:
@@ -84,7 +83,7 @@ class OwnThings:
         self.add(f"{TASK}{task_id}")
 
     async def check(self, event: Event) -> None:
-        """Accept an event about the run, its task runs and artifacts, or a new task run, else `Refusal`."""
+        """Raise `Refusal` unless the event is about the run, its artifacts and task runs, or a new task run."""
         about = subject_of(self._run_id, event)
         if about is None or about in self._own:
             return
@@ -100,7 +99,7 @@ class OwnThings:
 async def take_events(
     socket: WebSocket, own: OwnThings, limits: Allowances, refuse: Callable[[Refusal], Awaitable[object]]
 ) -> None:
-    """Forward a run's own events to the server, refuse others one by one; `Refusal` if too much comes."""
+    """Forward a run's own events, refuse others one by one; `Refusal` if too much comes."""
     async with get_events_client() as server:
         async for text in _texts(socket):
             spend(limits.sent_bytes, len(text) + ROW_BYTES, "bytes")
@@ -136,7 +135,7 @@ async def give_events(socket: WebSocket, run_id: UUID) -> None:
 
 
 async def _texts(socket: WebSocket) -> AsyncIterator[str]:
-    """Yield a socket's messages until the box closes it; `Refusal` for a binary one."""
+    """Raise `Refusal` for a binary message."""
     while (message := await socket.receive())["type"] != "websocket.disconnect":
         if not isinstance(text := message.get("text"), str):
             raise Refusal("a message on the event socket is binary, and its protocol has only text")
@@ -144,7 +143,7 @@ async def _texts(socket: WebSocket) -> AsyncIterator[str]:
 
 
 def _asked_names(message: str) -> set[str]:
-    """Return the names of events in a filter; without names, all that an engine can hear."""
+    """Return a filter's names of events; without any, all that an engine can hear."""
     try:
         names = json.loads(message)["filter"]["event"]["name"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -159,7 +158,7 @@ async def _forward(socket: WebSocket, events: Any, resource_id: str) -> None:
 
 
 async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
-    """Accept a socket of Prefect's client that has the box's token; `Refusal` without it."""
+    """Accept a socket that has the box's token; `Refusal` without it."""
     if PROTOCOL not in socket.scope.get("subprotocols", ()):
         raise Refusal(f"the socket does not speak the protocol {PROTOCOL}")
     await socket.accept(subprotocol=PROTOCOL)
@@ -174,7 +173,7 @@ async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
 
 
 async def until_closed(serve: Awaitable[None], socket: WebSocket) -> None:
-    """Serve a socket until either side ends it; the box's client reconnects if the server was away."""
+    """Serve until either side ends; the box's client reconnects if the server was away."""
     code = 1000
     try:
         await serve

@@ -1,4 +1,4 @@
-"""Limits for a box: requests above them are refused for a while, so that no flood reaches the API."""
+"""Limits for a box, so that no flood reaches the API."""
 
 import time
 from collections.abc import Callable
@@ -19,9 +19,7 @@ SHORTEST_S, LONGEST_S = 1, 60  # limits of the pause that a refusal requests
 class Refusal(Exception):
     """A refused request; the message is one sentence for the box.
 
-    Attributes:
-        status: of the answer.
-        after_s: seconds after which the box can try again; None if that is useless.
+    `after_s` is when the box can try again; None if that is useless.
     """
 
     def __init__(self, sentence: str, status: int = FORBIDDEN, *, after_s: int | None = None) -> None:
@@ -31,12 +29,7 @@ class Refusal(Exception):
 
 @dataclass
 class Allowance:
-    """An amount that can be spent at once, and grows back.
-
-    Attributes:
-        most: at the start, and after a long pause.
-        per_s: the growth per second.
-    """
+    """An amount that can be spent at once (`most`), and grows back."""
 
     most: float
     per_s: float
@@ -79,7 +72,7 @@ class Allowances:
 
 
 def spend(allowance: Allowance, amount: float, what: str) -> None:
-    """Spend an amount; raise `Refusal` with the necessary pause if too little is left."""
+    """Raise `Refusal` with the necessary pause if too little is left."""
     if wait_s := allowance.take(amount):
         after_s = min(max(SHORTEST_S, round(wait_s)), LONGEST_S)
         raise Refusal(f"too many {what}: try again in {after_s} s", BUSY, after_s=after_s)

@@ -1,4 +1,4 @@
-"""The proxy on the far port of an SSH connection, for the connection's duration."""
+"""The proxy on the far port of an SSH connection."""
 
 import asyncio
 import logging
@@ -25,13 +25,9 @@ _open: set["asyncio.Task[None]"] = set()  # the event loop itself keeps no refer
 async def serve(
     connection: asyncssh.SSHClientConnection, proxy: JobProxy, port: int | None, resources: AsyncExitStack
 ) -> int:
-    """Answer with the proxy on a port of the box until the connection ends; return the port.
+    """Serve on a port of the box's loopback until the connection ends; return the port.
 
-    Only the worker's user can open the socket between the connection and the proxy.
-
-    Args:
-        port: of the box's loopback interface; None for any.
-        resources: of the proxy; they are closed after it.
+    Then close `resources`. Only the worker's user can open the socket between the connection and the proxy.
 
     Raises:
         asyncssh.ChannelListenError: the box does not give that port, or any.

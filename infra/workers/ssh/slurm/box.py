@@ -1,4 +1,4 @@
-"""A login node of Slurm as a box: the verbs of `slurm.sh` in place of those of `box.sh`."""
+"""A login node of Slurm as a box, by `slurm.sh` in place of `box.sh`."""
 
 import datetime as dt
 import hashlib
@@ -42,7 +42,7 @@ CANCEL_S = 300
 
 @dataclass(frozen=True)
 class SlurmLook(Look):
-    """The state of a job on its cluster: Slurm's report, and the files in its folder."""
+    """The state of a job by Slurm's report and the files in its folder."""
 
     job: SlurmJob | None = None
     waited_s: int = 0  # since it was submitted
@@ -57,7 +57,6 @@ class SlurmBox(SshBox):
 
     @classmethod
     def of(cls, connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> Self:
-        """Return the login node for a job."""
         box = cls(connection, configuration.container_command, configuration.python)
         box.configuration = configuration
         return box
@@ -76,11 +75,9 @@ class SlurmBox(SshBox):
         await super()._install()
 
     async def check(self, image: str) -> Facts:
-        """Return the facts of the login node and the cluster, by name."""
         return self._facts(await self._slurm("check"))
 
     async def prepare(self, name: str, files: dict[str, bytes]) -> None:
-        """Write the files of a job."""
         words = {path: content.removeprefix(RUN) for path, content in files.items() if path == "run"}
         await super().prepare(name, files | words)
 
@@ -102,7 +99,7 @@ class SlurmBox(SshBox):
             raise JobRefused(f"Slurm does not take the job: {reason}.", "Unschedulable")
 
     async def look(self, name: str) -> SlurmLook:
-        """Return the state of a job; cancel one that would wait for nothing."""
+        """Cancel a job that would wait for nothing."""
         look = await self._look(name)
         if look.job is None or look.job.ended:
             return look
@@ -152,12 +149,11 @@ class SlurmBox(SshBox):
         )
 
     async def stop(self, name: str, grace_s: int = 30) -> bool:
-        """Cancel a job; return True once Slurm no longer has it."""
         done = await self._slurm("stop", await self.folder(name), str(grace_s), within_s=grace_s + CANCEL_S)
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
-        """Return the secret in the shared home for a job, or an empty text."""
+        """Return the secret in the shared home, or an empty text."""
         return text_of((await self._do("cat", f"{HOME}/{name}/profiles.toml")).stdout)
 
 
@@ -169,12 +165,11 @@ def _ago_s(now: str, then: dt.datetime | None) -> int | None:
 
 
 def box_of(connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> SshBox:
-    """Return the box of a job: a machine, or a login node."""
     return (SlurmBox if configuration.scheduler else SshBox).of(connection, configuration)
 
 
 def job_in(facts: dict[str, str]) -> SlurmJob | None:
-    """Return Slurm's report on a job: its controller's, or accounting's if that knows more.
+    """Return the controller's report, or accounting's if that knows more.
 
     Raises:
         BoxUnreachable: Slurm does not answer.
@@ -192,7 +187,7 @@ def job_in(facts: dict[str, str]) -> SlurmJob | None:
 
 
 def refusal_in(said: str) -> str:
-    """Return the reason in the output of an `sbatch` that refused a job."""
+    """Return the reason in the output of an `sbatch` that refused."""
     prefix = r"^sbatch: (error|fatal): (Batch job submission failed: )?"
     reasons = [re.sub(prefix, "", line) for line in said.splitlines() if line.strip()]
     return "; ".join(dict.fromkeys(reasons)).rstrip(".") or "no output"

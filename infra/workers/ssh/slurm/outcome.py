@@ -1,4 +1,4 @@
-"""The outcome of a job on Slurm: Slurm's report, and the notes of the root of its processes."""
+"""The outcome of a job on Slurm, by Slurm's report and the notes in its folder."""
 
 from dataclasses import dataclass
 
@@ -29,12 +29,11 @@ class Written:
     """Notes that a job has left in its folder.
 
     Attributes:
-        code: exit code of the job's command; None if its root wrote none.
         unpulled: its environment could not be made.
         oom: the kernel killed one of its processes for memory.
         late: it was ended after timeout_s.
-        unreached: the login node that its node could not reach, and why; else empty.
-        given_up: why the worker cancelled it; else empty.
+        unreached: the login node that its node could not reach, and why.
+        given_up: why the worker cancelled it.
         last: line of its log.
     """
 
@@ -50,12 +49,7 @@ class Written:
 def slurm_outcome(
     job: SlurmJob | None, written: Written, configuration: SshJobConfiguration
 ) -> JobOutcome | None:
-    """Return a job's outcome, or None if it still waits or runs.
-
-    Args:
-        job: Slurm's report; None if neither its controller nor accounting has the job.
-        written: in its folder.
-    """
+    """Return None while the job waits or runs; without a `job`, neither controller nor accounting has it."""
     if job is not None and not job.ended:
         return None
     if given_up := _given_up(job, written):

@@ -23,17 +23,14 @@ class SlurmJob:
     """A job as Slurm sees it.
 
     Attributes:
-        number: Slurm's own.
         state: its name, without the flags that newer versions add.
         reason: why it waits, or why it ended; empty if Slurm gives none.
-        code: exit code of the batch script, or None.
-        node: of its run.
-        partition: that it was given.
+        code: exit code of the batch script.
         ended_by: user id of a cancellation; None if unknown.
         paused: it is or has been suspended.
         restarts: how often Slurm has requeued it.
         limit_s: Slurm's time limit, which an administrator can change; None if unknown.
-        began, over: when it got its node and when it ended, by the clock of the login node; None before that.
+        began, over: by the clock of the login node; None before that.
     """
 
     number: str
@@ -51,7 +48,6 @@ class SlurmJob:
 
     @property
     def waits(self) -> bool:
-        """Return True if it has not begun."""
         return self.state in WAITING
 
     @property
@@ -61,7 +57,7 @@ class SlurmJob:
 
 
 def from_scontrol(text: str) -> SlurmJob | None:
-    """Parse `scontrol show job -o`; None without such a job, ValueError for an answer about anything else."""
+    """Parse `scontrol show job -o`; None without such a job, ValueError for any other answer."""
     if FORGOTTEN in text:
         return None
     fields = dict(SCONTROL.findall(text.strip()))
@@ -105,7 +101,7 @@ def from_sacct(text: str) -> SlurmJob | None:
 
 
 def _state(text: str) -> tuple[str, int | None]:
-    """Return the name and the user in `CANCELLED by 1000`, `CANCELLED+`, `COMPLETED,REQUEUED`."""
+    """Parse `CANCELLED by 1000`, `CANCELLED+`, `COMPLETED,REQUEUED` to a name and a user."""
     name = re.split(r"[\s,+]", text.strip())[0]
     by = re.search(r"\bby ([0-9]{1,12})\b", text)
     return name, int(by[1]) if by else None
@@ -120,7 +116,7 @@ def _known(text: str | None) -> str:
 
 
 def _seconds(text: str) -> int | None:
-    """Return the seconds of `[DAYS-]HH:MM:SS`; None for a word such as `UNLIMITED`."""
+    """Parse `[DAYS-]HH:MM:SS`; None for a word such as `UNLIMITED`."""
     if not (found := re.fullmatch(r"(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})", text)):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -128,7 +124,7 @@ def _seconds(text: str) -> int | None:
 
 
 def _time(text: str) -> dt.datetime | None:
-    """Return a time such as `2026-11-25T02:15:28`, without a zone; None for a word such as `Unknown`."""
+    """Parse `2026-11-25T02:15:28`, without a zone; None for a word such as `Unknown`."""
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:
@@ -136,7 +132,7 @@ def _time(text: str) -> dt.datetime | None:
 
 
 def _code(text: str) -> int | None:
-    """Return the exit code in `CODE:SIGNAL`, as shells give it after a signal."""
+    """Parse `CODE:SIGNAL`, as shells give it after a signal."""
     if not (found := re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)):
         return None
     code, number = int(found[1]), int(found[2])

@@ -1,4 +1,4 @@
-"""The command line that submits a job to Slurm; this module runs nothing."""
+"""The command line that submits a job to Slurm."""
 
 import math
 
@@ -12,14 +12,10 @@ SECONDS_PER_MINUTE = 60  # Slurm counts a job's time in minutes
 def submission(
     configuration: SshJobConfiguration, request: SlurmRequest, name: str, folder: str
 ) -> tuple[str, ...]:
-    """Return the options of `sbatch` for a job; `JobRefused` for a requirement without one.
+    """Return the options of `sbatch`; `JobRefused` for a requirement without one.
 
-    The job has a time limit, leaves the queue by itself after `wait_s` even without a worker, and is never
-    requeued: a second start would do its work twice.
-
-    Args:
-        name: of the job, by which it is found again.
-        folder: of the job, as an absolute path that compute nodes share.
+    The job leaves the queue by itself after `wait_s` even without a worker, and is never requeued: a second
+    start would do its work twice. Compute nodes share `folder`.
     """
     minutes = limit_minutes(configuration.timeout_s)
     patience_s = configuration.wait_s + minutes * SECONDS_PER_MINUTE
@@ -36,7 +32,7 @@ def submission(
 
 
 def limit_minutes(timeout_s: int) -> int:
-    """Return Slurm's limit, later than the job's own, which leaves a sentence and the last lines."""
+    """Return Slurm's limit, late enough for the job's own sentence and last lines."""
     return math.ceil((timeout_s + END_S) / SECONDS_PER_MINUTE)
 
 
