@@ -43,7 +43,13 @@ def of_gpt2(name, device="cuda", processes=2):
 
 
 # On a CPU the initial weights, which every rank keeps on its host, count too.
-@pytest.mark.parametrize(("device", "state"), [("cpu", 1.25 * STATE), ("cuda", STATE)])
+@pytest.mark.parametrize(
+    ("device", "state"),
+    [
+        pytest.param("cpu", 1.25 * STATE, marks=pytest.mark.chaos),
+        pytest.param("cuda", STATE, marks=pytest.mark.server),
+    ],
+)
 def test_a_rank_has_a_replica_or_its_share_of_the_model(device, state):
     replica, half, quarter = (
         of_gpt2("gpt2_ddp", device),
