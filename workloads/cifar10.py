@@ -62,14 +62,12 @@ def cifar10(env: Env, batch: int) -> Prepared:
     tiny={"epochs": 2, "samples": 80, "batch": 32},
 )
 def cifar10_job(env: Env, epochs: int, samples: int, batch: int) -> Job:
-    """Return the whole training, with a test on a fifth as many images as `samples`."""
     data = load_images(env, CIFAR10, samples, held_out=True)
     target = _target(data.source == "synthetic", epochs, samples, batch)
     return classifier_job(env, recipe(), data, epochs, batch, target)
 
 
 def _target(drawn: bool, epochs: int, samples: int, batch: int) -> float | None:
-    """Return the accuracy of a sound training; None if it is too short."""
     if not drawn:
         return 0.5 if epochs >= 3 and samples >= 50_000 else None
     return 0.8 if samples >= 5000 and samples >= 150 * batch else None

@@ -15,7 +15,6 @@ STRIP = 64  # rows that are checked
     flops=lambda pixels: 2 * (2 * RADIUS + 1) ** 2 * 3 * pixels**2,
 )
 def gaussian_blur(env: Env, pixels: int) -> Prepared:
-    """Return the step on one colour image of pixels x pixels, its border reflected."""
     import torch
     from torch.nn import functional as F
 

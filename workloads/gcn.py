@@ -91,5 +91,4 @@ def _accuracy(env: Env, model: torch.nn.Module, task: Task, papers: torch.Tensor
 
 
 def _target(hidden: int, epochs: int) -> float | None:
-    """Return the accuracy of a sound training; None if too short or narrow."""
     return 0.75 if hidden >= 16 and epochs >= 200 else None

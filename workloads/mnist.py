@@ -65,14 +65,12 @@ def mnist(env: Env, batch: int) -> Prepared:
     tiny={"epochs": 2, "samples": 80, "batch": 32},
 )
 def mnist_job(env: Env, epochs: int, samples: int, batch: int) -> Job:
-    """Return the whole training, with a test on a sixth as many images as `samples`."""
     data = load_images(env, MNIST, samples, held_out=True)
     target = _target(data.source == "synthetic", epochs, samples, batch)
     return classifier_job(env, recipe(), data, epochs, batch, target)
 
 
 def _target(drawn: bool, epochs: int, samples: int, batch: int) -> float | None:
-    """Return the accuracy of a sound training; None if it is too short."""
     if not drawn:
         return 0.98 if epochs >= 14 and samples >= 60_000 else None
     return 0.8 if samples >= 6000 and samples >= 90 * batch else None

@@ -57,7 +57,6 @@ def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared
     flops=lambda width, length, batch: forward_flops(width, length, batch, batch),
 )
 def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared:
-    """Return the scores of `batch` sequences' next tokens, without a cache."""
     from workloads.nets.decoder import decoder
 
     model = env.model(partial(decoder, width, length, last_only=True), env.dtype)

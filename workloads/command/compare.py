@@ -54,7 +54,7 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
 
 
 def read(path: Path) -> tuple[list[Record], bool]:
-    """Return a path's readable records, and whether all were readable; raise WorkloadsError without any."""
+    """Return a path's readable records, and whether all were readable."""
     records, sound = [], True
     for item in read_records(path):
         if isinstance(item, RecordError):
@@ -68,7 +68,6 @@ def read(path: Path) -> tuple[list[Record], bool]:
 
 
 def _of_one_machine(path: Path) -> tuple[list[Record], bool]:
-    """Return the records of one side, or raise WorkloadsError: times of several machines are not averaged."""
     records, sound = read(path)
     machines = list(dict.fromkeys(record.hardware for record in records))
     if len(machines) > 1:

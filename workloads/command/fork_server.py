@@ -32,7 +32,6 @@ Measure = Callable[[str, Phases], int]
 
 
 def serve(options: argparse.Namespace, measure: Measure) -> int:
-    """Fork a process for each order, and return in each the result of `measure`."""
     phases = Phases(since_process_start_s())
     die_with_parent()
     be_killed_first()

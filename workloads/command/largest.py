@@ -36,7 +36,6 @@ class Largest:
 
 
 def search(start: int, limit: int | None, trial: Trial) -> Largest:
-    """Find the largest value, from 1 to `limit`, that fits."""
     fits, record, over = 0, None, None if limit is None else limit + 1
     value, tried_over = min(start, limit or start), False
     while over is None or over - fits > (max(fits // CLOSE, 1) if tried_over else 1):
@@ -59,7 +58,7 @@ def _ending(record: Record) -> str:
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mode: str = EAGER) -> Case:
-    """Return a search's first case, or raise WorkloadsError; a missing `grow` takes its tiny value."""
+    """Return a search's first case; a missing `grow` takes its tiny value."""
     workload = find(name)
     if grow not in workload.sizes:
         names = ", ".join(workload.sizes)
@@ -68,7 +67,6 @@ def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mo
 
 
 def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Largest:
-    """Find the largest value of `grow` that fits, with the box to itself."""
     workload, size = find(first.case.workload), first.case.params
     limits = limits_here(first.hardware, first.device, first.threads)
 

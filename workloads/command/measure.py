@@ -68,7 +68,6 @@ def list_all(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the command line's case in a child process with a time limit."""
     if PARENT not in os.environ and membership_in() is None:
         return _measure_in_child(_typed(options))
     phases = Phases(since_process_start_s())  # torchrun, or our own parent, watches this one
@@ -81,7 +80,6 @@ def repeat(options: argparse.Namespace) -> int:
 
 
 def forked(text: str, phases: Phases) -> int:
-    """Measure a repeat in a process forked for it; `phases` began with its order."""
     return _measure_here(partial(_ordered, text), phases)
 
 
@@ -204,7 +202,6 @@ def _measure_here(order: Callable[[], Repeat], phases: Phases | None = None) -> 
 
 
 def _records_out() -> IO[str]:
-    """Return the stream that only records go to."""
     if (own := os.environ.pop(RECORD, None)) is not None:
         record, *others = map(int, own.split(","))
         for descriptor in (record, *others):

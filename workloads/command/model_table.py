@@ -21,7 +21,7 @@ HEAD = ["layer", "kind", "output", "parameters"]
 
 
 def model_table(case: Case, threads: int) -> str:
-    """Build a case on the CPU, and show the first model that a step calls, or raise WorkloadsError."""
+    """Build a case on the CPU, and show the first model that a step calls."""
     workload = find(case.workload)
     if workload.in_group or "cpu" not in workload.devices:
         raise WorkloadsError(

@@ -21,18 +21,14 @@ def say(text: str) -> None:
 
 
 class Records:
-    """Records on their way to a folder or standard output, else to a file.
-
-    Attributes:
-        kept: the file that got them, if needed.
-    """
+    """Records on their way to a folder or standard output, else to the file `kept`."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.kept: Path | None = None
         self._folder = folder
 
     def put(self, record: Record) -> None:
-        """Print or write a record, or say which file it went to; raise WorkloadsError without any room."""
+        """Print or write a record, or say which file it went to."""
         if not self.kept:
             try:
                 return self._put(record)
@@ -74,7 +70,7 @@ def _reason(error: Exception) -> str:
 
 
 def _new_file() -> Path:
-    """Make a file in the current folder, or in another with room, or raise WorkloadsError."""
+    """Make a file in the current folder, or in another with room."""
     for folder in (os.curdir, tempfile.gettempdir(), SHARED_MEMORY, os.path.expanduser("~")):
         with suppress(OSError):
             return _file_in(folder)
@@ -82,7 +78,6 @@ def _new_file() -> Path:
 
 
 def _file_in(folder: str) -> Path:
-    """Make a file in a folder, or raise OSError if it is full."""
     room = os.statvfs(folder)
     if not room.f_bavail * room.f_frsize:  # an empty file needs none
         raise OSError(f"{folder} is full")

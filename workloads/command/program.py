@@ -30,7 +30,6 @@ from workloads.harness.script.command import check_script, own_case
 
 
 def command(options: argparse.Namespace) -> int:
-    """Measure the command after `--` once, in a copy of its folder."""
     words = tuple(options.words[1:] if options.words[:1] == ["--"] else options.words)
     entry = server_table(options.serve, options.ready, options.ready_timeout_s, options.slo, options.load)
     if serving := serving_of(entry):

@@ -62,7 +62,6 @@ class Limit:
 
 
 def roof(options: argparse.Namespace) -> int:
-    """Measure those rates of this machine that are not cached, and show all."""
     threads, options.device = options.threads or cores(), options.device or device_here()
     path = roof_path(facts_here(options.device), options.device, threads)
     if options.again:
@@ -99,7 +98,6 @@ def roof(options: argparse.Namespace) -> int:
 
 
 def limits(device: str) -> Iterator[Limit]:
-    """Yield the limits to measure on a device, most used first."""
     precisions = (*PRECISIONS, FP8) if device == "cuda" else [p for p in PRECISIONS if p not in ONLY_ON_GPUS]
     for precision in precisions:
         yield _product(device, precision, EAGER)

@@ -27,7 +27,6 @@ from workloads.harness.script.measure import RANKS
 
 
 def script(options: argparse.Namespace) -> int:
-    """Measure the command after `--`: alone, whole, or as one of torchrun's ranks."""
     member = membership_in()
     repeat = _repeat(options, member)
     is_first = member is None or member.rank == 0

@@ -33,8 +33,7 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, sign
 def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
     """Run a script to its end, write its record into any folder given, and return the exit code.
 
-    A signal that ended the script ends this process too. Raises WorkloadsError if the folder cannot be made,
-    or holds this record already.
+    A signal that ended the script ends this process too.
     """
     if out is not None:
         make_folder(out)

@@ -32,15 +32,14 @@ class Prepared:
         inputs: device tensors that a caller would have to move there. The engine changes them in place to see
             that the result follows.
         reference: the float64 result on the CPU, from the present inputs.
-        view: selects from a large result what `reference` computes. Both can return several tensors, each of
-            which must be right.
+        view: selects from a large result what `reference` computes; each of several tensors must be right.
         units, unit: work of one step in the user's terms, such as 2 images.
         flops: floating-point operations of one step, by formula.
         bytes: compulsory traffic of one step: inputs read once, result written once.
         matmul_flops: the part of `flops` in matrix products and convolutions, which torch's counter confirms.
         reset: restores what steps change, such as a model in training.
-        learns: `reset` restores something learnt, so the result is a loss, which must fall; else it restores
-            a place in the data.
+        learns: `reset` restores something learnt, so the result is a loss, which must fall; else a place in
+            the data.
         watched: a context in which a step records dropout's masks and the like for `reference`.
         tolerance: multiplies the precision's bound, for roundings over many layers.
         moves_inputs: the step itself moves its inputs to the device, as with a data loader.
@@ -50,7 +49,6 @@ class Prepared:
         alone: each process of a group also measures its steps while the others wait.
         chosen: the workload's choice on this device, such as m, n and k of a product.
         reference_on_device: `reference` takes the device's memory.
-        reference_dtype: the type that `reference` computes in.
     """
 
     step: Callable[[], torch.Tensor]
@@ -88,9 +86,9 @@ class JobResult:
         losses: of every step, in order; empty without learning.
         metric, value: of its target, such as the accuracy on held-out data.
         target: a bound of `value`, a lower one if `higher_is_better`.
-        step_s: host seconds from the end of each step to the next; if the device runs behind its host, only
-            their sum is time of computing.
-        memory: over the job, as step, rank, and bytes allocated, reserved and at the peak: `MemoryAt`.
+        step_s: host seconds from the end of each step to the next; only their sum counts if the device runs
+            behind.
+        memory: over the job, as in `MemoryAt`.
     """
 
     losses: tuple[float, ...]
@@ -103,7 +101,6 @@ class JobResult:
 
     @property
     def met(self) -> bool:
-        """True if the target was reached, or if there is none."""
         if self.target is None:
             return True
         return self.value >= self.target if self.higher_is_better else self.value <= self.target
@@ -140,7 +137,6 @@ class Env:
     Attributes:
         to_device: the engine's, which times the moves of host tensors separately.
         data: folder with the real data sets; None to draw data.
-        mode: of the case, see `compiled`.
         phase: a context whose time counts for the named phase, not for building.
         rank, world: this process's number among those that run the workload together, and their number.
     """
@@ -164,7 +160,6 @@ class Env:
         return self._drawn(torch.randn, shape, dtype or self.dtype)
 
     def rand(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Draw uniform values in [0, 1), on the device."""
         import torch
 
         return self._drawn(torch.rand, shape, dtype or self.dtype)

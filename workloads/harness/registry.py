@@ -43,20 +43,16 @@ class Workload:
         scaling: with more processes the work grows (`weak`) or is shared (`strong`).
         all_gpus: it must load all GPUs of a machine, and is skipped if twice as many processes fit.
         wrapper: each process has all of the model (DDP) or a share (FSDP).
-        model: name of a network that several workloads run.
-        task: use of the network.
+        model: name of a network that several workloads run, for a `task`.
         has_model: it builds a torch model or optimizer, for which torch imports its compiler, in seconds.
         by_size: table of its sizes in a report: matrices by `n`, or images by `pixels` and `batch`.
         layouts: memory layouts to try; the fastest is measured.
         attention: its step calls torch's attention, with several kernels to try on new GPUs.
-        elements: lower bound, from the sizes, of live numbers in the case's precision, to skip sizes too
-            large for a machine.
-        flops: lower bound, from the sizes, of a step's or job's FLOPs.
+        elements, flops: lower bounds, from the sizes, of live numbers and of FLOPs, to skip sizes too large
+            for a machine.
         multiples: divisors of parameters, from the sizes, for a search of sizes.
         published: parameters that name a published model, with only the listed values.
-        optional: parameters that can be left out, with a default that gives the case the same name; None
-            without one.
-        precisions, modes: supported ones, if the device has them too.
+        optional: parameters that can be left out, with a default that gives the case the same name, or None.
     """
 
     name: str
@@ -155,7 +151,6 @@ def add(new: Workload) -> None:
 
 
 def declared(name: str) -> Workload | None:
-    """Return the workload of this name, if it still exists."""
     return _found.get(name) or all_workloads().get(name)
 
 
@@ -195,7 +190,6 @@ def _import_folder(folder: Path) -> None:
 
 
 def find(name: str) -> Workload:
-    """Return the workload of this name, or raise WorkloadsError with similar names."""
     if name in _found and os.environ.get(FOLDER) in _looked_in:
         return _found[name]
     registered = all_workloads()

@@ -38,9 +38,8 @@ def gpt2_ddp(env: Env, millions: int, batch: int, length: int, processes: int) -
 def gpt2_fsdp(env: Env, millions: int, batch: int, length: int, processes: int) -> Prepared:
     """Return the same step, with weights, gradients and moments shared out.
 
-    A block's weights are gathered, in fp32, when it computes, forward and once more backward; its gradients
-    are summed to their owners. The exchange takes half as many bytes again as DDP's. Its share is not
-    measured, because a step needs it.
+    A block's weights are gathered, in fp32, when it computes, forward and once more backward. The exchange
+    takes half as many bytes again as DDP's; its share is not measured, because a step needs it.
     """
     return _step(env, millions, batch, length, sharded=True)
 

@@ -12,7 +12,6 @@ from workloads.nets.shapes import GPT2, GPT2_MILLIONS
 
 
 def flops_of(millions: int, batch: int, length: int) -> float:
-    """Return the FLOPs of a step: in products with weights, and in attention."""
     shape = GPT2[millions]
     return 3 * (shape.linear_flops(batch, length) + shape.attention_flops(batch, length))
 

@@ -19,10 +19,7 @@ LEARNING_RATE = 1e-3
 
 
 def _linear_flops(millions: int, batch: int, length: int, rank: int) -> float:
-    """Return FLOPs of products: frozen weights forward and to their input, adapters fully.
-
-    The first block's own input needs no gradient.
-    """
+    """Return FLOPs of products: frozen weights forward and to their input, adapters fully."""
     shape, tokens = LLAMA[millions], 2.0 * batch * length
     frozen = shape.layers * shape.block_weights + shape.vocabulary * shape.width
     heads = (shape.heads + 2 * shape.kv_heads) * shape.head_width
@@ -49,7 +46,6 @@ def _flops(millions: int, batch: int, length: int, rank: int) -> float:
     flops=_flops,
 )
 def lora_step(env: Env, millions: int, batch: int, length: int, rank: int) -> Prepared:
-    """Return a step of AdamW on all attention's adapters."""
     import torch
     from torch.nn import functional as F
 

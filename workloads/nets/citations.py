@@ -37,7 +37,6 @@ class Task:
 
 
 def gcn_task(env: Env) -> Task:
-    """Return the graph, its matrix, and a seeded split of its papers."""
     import torch
 
     from workloads.nets.graph import normalised_links

@@ -105,7 +105,6 @@ def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job
 
 
 def pictures(env: Env, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return pictures of 3 x 32 x 32 with noise on their class's squares, and classes."""
     import torch
 
     labels = torch.randint(CLASSES, (count,), generator=env.generator)
@@ -197,8 +196,7 @@ def register(
 ) -> None:
     """Register the six workloads of a network, such as `NAME_train` and `NAME_infer_loader`.
 
-    The first line of the network's `module` is their summary. `check` raises WorkloadsError for a batch that
-    the network cannot be trained on.
+    The first line of the network's `module` is their summary.
     """
     for way in WAYS:
         sizes = {"batch": batch, **way.more}

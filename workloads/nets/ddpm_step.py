@@ -30,7 +30,6 @@ def parameters(channels: int = PUBLISHED) -> int:
 
 
 def image_flops(channels: int = PUBLISHED) -> float:
-    """Return a training step's FLOPs for one image."""
     return 2_214_424.0 * channels**2 + 8_146_944.0 * channels
 
 
@@ -97,7 +96,6 @@ def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepar
 
 
 def checked_net(env: Env, channels: int) -> UNet:
-    """Return the model, or raise WorkloadsError if the channels do not form the norms' groups."""
     from workloads.nets.unet import UNet
 
     if channels % STRIDE:
@@ -108,7 +106,6 @@ def checked_net(env: Env, channels: int) -> UNet:
 
 
 def check_precision(env: Env) -> None:
-    """Raise UnsupportedError for fp16 on a CPU."""
     if env.precision == "fp16" and env.device.type == "cpu":
         raise UnsupportedError(
             "training this model in fp16 on a CPU takes a minute for each image: torch has no fast kernels "

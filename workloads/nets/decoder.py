@@ -11,11 +11,7 @@ from workloads.nets.shapes import DECODER_HEAD_WIDTH, DECODER_LAYERS, DECODER_VO
 
 
 def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module:
-    """Return a model: tokens (batch x length) to scores, at every position or the last.
-
-    Raises:
-        WorkloadsError: the heads of 64 do not divide the width.
-    """
+    """Return a model: tokens (batch x length) to scores, at every position or the last."""
     heads = max(width // DECODER_HEAD_WIDTH, 1)
     if width % heads:
         raise WorkloadsError(

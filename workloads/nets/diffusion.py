@@ -94,7 +94,6 @@ class Trainer:
         self.learner.reset()
 
     def unexchanged(self) -> AbstractContextManager[Any]:
-        """Return a context in which gradients stay on their rank."""
         return self._net.no_sync() if hasattr(self._net, "no_sync") else nullcontext()
 
 
@@ -113,7 +112,7 @@ class LoadedSteps:
         return self.trainer.step(flipped(images, self._drawn[0]), *self._drawn[1:])
 
     def exact(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return `Trainer.seen` of the last step in float64, from the present data set."""
+        """Return `Trainer.seen` of the last step in float64."""
         flips, noise, times = (tensor[:count].cpu() for tensor in self._drawn)
         (images,) = self._loader.latest()
         return self.trainer.exact(flipped(images[:count], flips), noise, times)
@@ -136,10 +135,7 @@ class Epoch:
         steps: int,
         workers: int | None = None,
     ) -> None:
-        """Take bytes [n, 3, side, side] on the host, and `steps` batches for each rank.
-
-        They come from a data loader of `workers` processes, or from memory.
-        """
+        """Take bytes [n, 3, side, side] on the host, and `steps` batches for each rank."""
         self._env, self._batch, self._steps = env, batch, steps
         self._trainer = Trainer(env, net, in_group=True)
         order = torch.randperm(len(images), generator=env.generator)
@@ -192,7 +188,6 @@ class Epoch:
 
 
 def loader_of(env: Env, images: torch.Tensor, batch: int, workers: int) -> Loader:
-    """Return a loader that makes each image float32."""
     return Loader(env, (images,), batch, workers, lambda rows: (normalised(CIFAR10, rows[0]),))
 
 
@@ -216,7 +211,7 @@ class Trace:
     """Every step's time, without waits for the device, and ranks' memory at some."""
 
     def __init__(self, device: torch.device, steps: int, every: int = 50) -> None:
-        """Note memory after each `every` steps, and after the last of `steps`."""
+        """Note memory after each `every` steps, and after the last."""
         self._device, self._steps, self._every = device, steps, every
         self._marks: list[Any] = [self._mark()]
         self._memory: list[tuple[int, int, int, int, int]] = []

@@ -1,7 +1,7 @@
 """GPT-2: pre-norm blocks, learned positions, and scores by the table of embeddings.
 
-Radford et al., "Language Models are Unsupervised Multitask Learners", 2019. Without dropout, as is usual since;
-the vocabulary is padded to a multiple of 64, as in nanoGPT.
+Radford et al., "Language Models are Unsupervised Multitask Learners", 2019. Without dropout; the vocabulary
+is padded to a multiple of 64, as in nanoGPT.
 """
 
 from __future__ import annotations
@@ -76,6 +76,5 @@ def adamw(weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
 
 
 def check_length(shape: GptShape, length: int) -> None:
-    """Raise WorkloadsError if the model has no position for each token."""
     if length > shape.length:
         raise WorkloadsError(f"size length={length} must be at most {shape.length}, the model's longest")

@@ -22,7 +22,6 @@ class GroupTrainer:
 
     Attributes:
         tolerance: multiplies the precision's bound.
-        reference_dtype: the type that `exact` computes in.
         unexchanged: a context in which gradients stay on their rank; None if weights are gathered, too.
     """
 
@@ -53,10 +52,7 @@ class GroupTrainer:
         return self._learner.shown(loss)
 
     def exact(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute `shown` from the beginning, in a wider type, for all ranks.
-
-        If the device has no room for it, each block is on it only while it computes.
-        """
+        """Compute `shown` from the beginning, in a wider type; without room, block by block."""
         wide = wider_than(self._env.dtype)
         generator = torch.Generator()
         generator.set_state(self._drawn)

@@ -32,7 +32,6 @@ class GraphNet(nn.Module):
         links: sparse [papers, papers], symmetric.
         entries: int64, [2, n]: paper and word, sorted, each pair once.
         dictionary: number of words.
-        hidden, classes: widths of the layers.
     """
 
     def __init__(

@@ -157,8 +157,7 @@ class LlamaPass:
     def exact(self) -> tuple[torch.Tensor, ...]:
         """Compute `view` in float64: the first block, and the last from its input.
 
-        The blocks between are the same code at the same shapes, and a copy of all would take tens of
-        gigabytes.
+        A copy of all blocks would take tens of gigabytes.
         """
         assert self._trace is not None
         with torch.inference_mode():

@@ -34,7 +34,7 @@ class LlamaShape(NamedTuple):
 
     @property
     def read_weights(self) -> int:
-        """All blocks, and the table of the scores, which every pass reads."""
+        """All blocks, and the table of the scores."""
         return self.layers * self.block_weights + self.vocabulary * self.width
 
     @property
@@ -43,7 +43,6 @@ class LlamaShape(NamedTuple):
         return self.read_weights + embeddings + (2 * self.layers + 1) * self.width
 
     def cached(self, batch: int, positions: int) -> int:
-        """Return the numbers in the keys and values."""
         return 2 * self.layers * batch * positions * self.kv_heads * self.head_width
 
     def linear_flops(self, batch: int, length: int) -> float:

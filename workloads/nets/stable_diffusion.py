@@ -161,7 +161,6 @@ def attention_flops(shape: TextUNetShape, side: int) -> float:
 
 
 def _sines(times: torch.Tensor, width: int) -> torch.Tensor:
-    """Return cosines and sines [b, width] of times."""
     rates = torch.exp(-math.log(10_000) / (width // 2) * torch.arange(width // 2, device=times.device))
     angles = times[:, None].float() * rates
     return torch.cat([angles.cos(), angles.sin()], 1)

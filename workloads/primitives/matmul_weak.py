@@ -23,8 +23,7 @@ from workloads.primitives.gemm import gemm
 def matmul_weak(env: Env, n: int, processes: int) -> Prepared:
     """Return c = a w' of n x n values by several processes at once.
 
-    A step takes as long as the slowest process needs. The record has each one's own time, its time while the
-    others wait, and its GPU's readings.
+    A step takes as long as the slowest process needs.
     """
     product = gemm(env, n, n, n)
     assert isinstance(product, Prepared)

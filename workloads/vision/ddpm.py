@@ -39,10 +39,7 @@ def ddpm(env: Env, batch: int, channels: int = PUBLISHED) -> Prepared:
     tiny={"batch": 1, "workers": 0, "channels": 32},
 )
 def ddpm_loader(env: Env, batch: int, workers: int, channels: int = PUBLISHED) -> Prepared:
-    """Return a step on the next `batch` pictures of a data loader.
-
-    Each picture is made float32 and normalised separately, as users' data sets do, in `workers` processes.
-    """
+    """Return a step on the next `batch` pictures of a data loader, each normalised separately."""
     from workloads.nets.diffusion import LoadedSteps, loader_of
 
     check_precision(env)

@@ -52,7 +52,6 @@ def ddpm_weak(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -
     multiples=lambda batch, processes, channels=PUBLISHED: {"batch": processes, "channels": STRIDE},
 )
 def ddpm_strong(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -> Prepared:
-    """Return a step on `batch` pictures that all processes share evenly."""
     if batch % processes:
         raise WorkloadsError(
             f"batch={batch} can't be divided by processes={processes}; choose a multiple of {processes}"
@@ -82,10 +81,7 @@ def ddpm_job(
     workers: int | None = None,
     channels: int = PUBLISHED,
 ) -> Job:
-    """Return one epoch over `images` pictures, without an incomplete batch.
-
-    Each process has a data loader of `workers` processes, or, without any, pictures in memory.
-    """
+    """Return one epoch over `images` pictures, without an incomplete batch; without `workers` from memory."""
     from workloads.nets.diffusion import Epoch
 
     if not (steps := images // processes // batch):

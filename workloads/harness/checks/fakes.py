@@ -1,7 +1,7 @@
 """Compute without values by torch's fake tensors, to count the live bytes at each moment.
 
-Torch's private `torch.distributed._tools.mem_tracker` misses work while modes are switched off, and does not know
-the memory that kernels take in addition to their results.
+Torch's private `torch.distributed._tools.mem_tracker` misses work while modes are switched off, and the
+memory that kernels take.
 """
 
 from __future__ import annotations
@@ -63,17 +63,12 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         self._moved_bytes = self._host_attention_flops = 0.0
 
     def moved(self) -> tuple[float, float]:
-        """Return bytes moved since the last call, and the FLOPs of a CPU's attention."""
         moved = self._moved_bytes, self._host_attention_flops
         self._moved_bytes = self._host_attention_flops = 0.0
         return moved
 
     def peak_bytes(self, device: torch.device) -> int:
-        """Return a process's peak on a device, from its first tensor on.
-
-        On the host: its heap, and torch and libraries loaded on demand. On a GPU: the segments of torch's
-        allocator, with scratch memory for convolutions.
-        """
+        """Return a process's peak on a device, from its first tensor on, with allocators and libraries."""
         if self._is_gpu(device):
             return self._segments.peak * (SEARCHED if self._is_searched else 1)
         return round(ODDS * self._heap.peak) + sum(self._libraries.values())
@@ -293,7 +288,6 @@ def libraries_bytes(name: str, made: Sequence[torch.Tensor]) -> dict[str, int]:
 
 
 def _convolution(images: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, is_gpu: bool) -> int:
-    """Return a convolution's bytes: blocked copies for oneDNN, or columns in float64 and on a GPU."""
     if images.dtype != torch.float64 and not is_gpu:
         return sum(t.numel() * t.element_size() for t in (images, weight, out))
     columns = weight[0].numel() * math.prod(out.shape[2:]) * out.shape[0]

@@ -90,7 +90,6 @@ class Room:
 
 
 def fit(needs: Needs, room: Room) -> Fit:
-    """Compare a prediction with a machine: by the upper estimate, or by tensors alone."""
     if needs.tensors_bytes is None or needs.most_bytes is None:
         return Fit.UNKNOWN
     usable = USABLE if needs.device == "cuda" else 1.0

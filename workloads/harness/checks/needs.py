@@ -66,10 +66,7 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
 
 
 def needs_of(case: Case, device: str, with_step: bool = False) -> Needs:
-    """Predict the memory of a measuring process; on a GPU only the GPU's.
-
-    Cases with equal memory are computed once: any number of replicas takes as much as two.
-    """
+    """Predict the memory of a measuring process; on a GPU only the GPU's."""
     workload, sizes = find(case.workload), case.params
     if workload.scaling == "weak" and workload.wrapper == "DDP" and "processes" in sizes:
         sizes["processes"] = min(sizes["processes"], 2)
@@ -117,7 +114,6 @@ def _peaks(case: Case, device: str, with_step: bool) -> tuple[int, int, StepWork
 
 
 def _work_of(prepared: Prepared, fakes: Fakes) -> StepWork:
-    """Count the work of a further step: counting changes what inference keeps in memory."""
     fakes.moved()
     with counted() as counts:
         prepared.step()

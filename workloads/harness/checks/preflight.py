@@ -32,7 +32,6 @@ NO_GPU = (
 
 
 def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
-    """Check that loader processes have enough shared memory for their batches."""
     try:
         about = os.statvfs(folder)
     except OSError as error:
@@ -54,7 +53,6 @@ def sockets() -> Finding:
 
 
 def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:
-    """Say that GPUs are missing, and whether the PCI bus has them."""
     text = f"{visible} of {expected} GPUs are visible"
     if on_bus is None or len(on_bus) <= visible:
         return f"{text}, and the PCI bus has no more: request {expected} in the job, or return the machine"
@@ -103,7 +101,6 @@ def gpu_names() -> list[str]:
 
 
 def _names_from_child() -> list[str]:
-    """Return `names_here` by a child process, or raise WorkloadsError."""
     program = f"import json; from {__name__} import names_here; print(json.dumps(names_here()))"
     names: list[str] = json.loads(driver_answer(program, NVML_S) or "[]")
     return names

@@ -25,10 +25,7 @@ OURS = dict(num_workers=0, prefetch_factor=None, multiprocessing_context=None, p
 
 
 def script_needs(script: Script, case: Case, device: str, with_step: bool = False) -> Needs:
-    """Run a script's first steps in this process, which is then unusable.
-
-    The script, in a copy of its folder, sees no GPU, so for one all its tensors count as there.
-    """
+    """Run a script's first steps in this process, which is then unusable."""
     with fresh_copy(Path(script.folder)) as copy:
         needs = _needs_in(copy.folder, script, case, device, with_step)
         return replace(needs, reason=copy.there(needs.reason)) if needs.reason else needs

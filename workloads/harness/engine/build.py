@@ -65,10 +65,7 @@ class Order:
 def build(
     workload: Workload, repeat: Repeat, device: Device, phases: Phases, rank: int = 0, world: int = 1
 ) -> Built:
-    """Build process `rank`'s part of the workload in the fastest layout; time its first call.
-
-    One layout is in memory at a time: trials need no more memory than the measurement.
-    """
+    """Build process `rank`'s part of the workload in the fastest layout; one is in memory at a time."""
     order, mode = Order(workload, repeat, device, phases, rank, world), repeat.case.mode
     with phases("compile" if mode in COMPILED else "build"):
         check_mode(device, mode)
@@ -100,11 +97,7 @@ def build(
 
 
 def layouts_of(workload: Workload, repeat: Repeat, device: Device, world: int) -> list[str]:
-    """Return the layouts to try, torch's default first, or an earlier repeat's choice.
-
-    A layout is a memory layout, such as `contiguous`. If attention has several kernels, its first choice follows:
-    `contiguous+cudnn`.
-    """
+    """Return the layouts to try, torch's default first, such as `contiguous` or `contiguous+cudnn`."""
     layouts = list(workload.layouts)
     if repeat.case.mode in COMPILED:  # torch's compiler chooses memory layouts itself, but no kernels
         layouts = layouts[:1]
@@ -117,8 +110,7 @@ def _tried_as_written(order: Order) -> tuple[str, dict[str, float]]:
     """Return the fastest layout before compilation, with the seconds per step of each.
 
     A compilation takes longer than all trials, and torch caches compiled code by its source, so that another
-    kernel of attention would not be compiled. A step that only compiled code can capture is tried without a
-    capture.
+    kernel of attention would not be compiled.
     """
     try:
         return _tried(order, COMPILED[order.repeat.case.mode])
@@ -166,7 +158,6 @@ def fastest(trials_s: dict[str, float]) -> str:
 
 
 def _search(prepared: Prepared, device: Device, is_idle: bool) -> None:
-    """Let cuDNN choose its algorithms, after an idle device's clock has risen."""
     if is_idle:
         _spin(prepared.step, device)
     search_algorithms()
@@ -261,11 +252,7 @@ WARM_UP = 3  # steps on a side stream before a capture, as torch's documentation
 
 
 def check_mode(device: Device, mode: str) -> None:
-    """Check that a device supports a mode; disable compilers' caches, which repeats must not share.
-
-    Raises:
-        UnsupportedError: the mode captures a graph, on a CPU.
-    """
+    """Raise UnsupportedError for a graph on a CPU; disable compilers' caches, which repeats must not share."""
     if mode in CAPTURED and device.is_host:
         raise UnsupportedError(
             f"mode {mode} is a CUDA graph and needs a GPU; on a CPU measure eager or compiled"
@@ -294,13 +281,13 @@ def stance(name: str, is_compiled: bool = True) -> Iterator[None]:
 def captured(prepared: Prepared, device: Device) -> Prepared:
     """Capture a step as a CUDA graph, replayed with the same inputs and result.
 
-    A compiled step is captured in the same way, as inference servers do (InternLM/lmdeploy PR 4808,
-    NVIDIA/TensorRT-LLM PR 15603). `mode="reduce-overhead"` of torch.compile would only log that it runs without a
-    graph if a step changes an input in place, as decoding changes its cache (pytorch/pytorch issue 103985); it
-    also copies inputs in each step and leaves out the optimizer. Here a step is one graph or an error.
+    `mode="reduce-overhead"` of torch.compile would only log that it runs without a graph if a step changes an
+    input in place, as decoding changes its cache (pytorch/pytorch issue 103985); it also copies inputs in
+    each step and leaves out the optimizer. A compiled step is captured as in inference servers
+    (InternLM/lmdeploy PR 4808, NVIDIA/TensorRT-LLM PR 15603).
 
-    A training follows "whole-network capture" of torch's notes on CUDA graphs: the step drops its gradients first,
-    so that the capture allocates them, and the optimizer's state is on the device.
+    A training follows "whole-network capture" of torch's notes on CUDA graphs: the step drops its gradients
+    first, so that the capture allocates them, and the optimizer's state is on the device.
     """
     import torch
 

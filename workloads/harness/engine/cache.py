@@ -23,7 +23,6 @@ Before = Callable[[int, Any], None]
 
 
 def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
-    """Describe the last-level cache for a step, or raise UnsupportedError if its size is unknown and `cold`."""
     if device.is_host:
         size, why = last_level_bytes()
     else:
@@ -60,10 +59,7 @@ def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> 
 
 
 def flushed(before: Before, device: Device, size_bytes: int) -> Before:
-    """Extend `before` by reads that empty the cache for the next step.
-
-    Writes would make the step write changed lines back to memory.
-    """
+    """Extend `before` by reads that empty the cache; writes would have to go back to memory in the step."""
     import torch
 
     numbers = FLUSHED_TIMES[device.name] * size_bytes // torch.float32.itemsize

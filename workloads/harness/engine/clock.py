@@ -38,9 +38,7 @@ class Clock(Protocol):
 
     def time(self, step: Step, count: int) -> Reading: ...
 
-    def now(self) -> float:
-        """Return seconds since a fixed moment."""
-        ...
+    def now(self) -> float: ...
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
         """Return the seconds per step without the host's gaps."""

@@ -32,11 +32,7 @@ def first_step(prepared: Prepared) -> torch.Tensor:
 
 
 def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
-    """Compare each part of a result with the float64 reference.
-
-    Raises:
-        WrongError: the shape differs, a value is not finite, or the error is above the precision's bound.
-    """
+    """Compare each part of a result with the float64 reference, or raise WrongError."""
     bound = BOUNDS[precision] * prepared.tolerance
     seen = _parts(prepared.view(result))
     try:

@@ -49,7 +49,6 @@ def open_device(name: str, precision: str, threads: int) -> Device:
 
     Raises:
         UnsupportedError: this machine has no such device, or it lacks the precision.
-        WorkloadsError: the name or the number of threads is invalid.
     """
     import torch
 
@@ -73,7 +72,6 @@ def open_device(name: str, precision: str, threads: int) -> Device:
 
 
 def check_torch(version: str) -> None:
-    """Raise UnsupportedError for a torch older than `OLDEST_TORCH`."""
     major, minor = (int(number) for number in version.split(".")[:2])
     if (major, minor) < OLDEST_TORCH:
         oldest = "{}.{}".format(*OLDEST_TORCH)
@@ -109,7 +107,6 @@ def count_without_nvml() -> None:
 
 
 def why_no_cuda() -> str:
-    """Return torch's reason: no driver, an old one, or a CPU build."""
     import torch
 
     try:
@@ -157,7 +154,6 @@ def has_kernels(device: Device, precision: str) -> bool:
 
 
 def ask_first(kernel: str) -> None:
-    """Set torch's first choice for attention; empty restores torch's order."""
     _asked_first.close()
     if not kernel:
         return

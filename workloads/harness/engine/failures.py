@@ -43,7 +43,6 @@ _UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2
 
 @contextmanager
 def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
-    """Catch errors of a measurement of `case` as findings in the yielded list."""
     findings: list[Finding] = []
     try:
         yield findings

@@ -57,7 +57,6 @@ class Restarts:
         self._ended: tuple[float, int] | None = None
 
     def __call__(self, steps: int, result: torch.Tensor | None) -> None:
-        """Reset if needed before `steps` steps; `result` is the last step's."""
         if self._reset and result is not None and self._taken + steps > RESTART_AFTER:
             self._ended = (float(result.float().mean()), self._taken)
             self._reset()
@@ -121,9 +120,6 @@ def measure(
     """Measure a repeat in this process and return its record, whatever the workload does.
 
     With `join` several processes measure together, and the record is the group's.
-
-    Raises:
-        WorkloadsError: the workload, its size or the device's name is a user's mistake.
     """
     imported_s = sum(phases.seconds.get(name, 0.0) for name in ("import", "build"))  # by a fork server
     started_at, draft = now_text(imported_s), Draft()
@@ -351,11 +347,7 @@ class Done:
 
 
 def measure_job(job: Job, clock: Clock, phases: Phases, window: AbstractContextManager[Any]) -> Done:
-    """Run a job once.
-
-    Raises:
-        WrongError: it has neither losses nor times of its steps, or a loss is not finite.
-    """
+    """Run a job once, or raise WrongError without losses or times of its steps."""
     with phases("warm_up"):
         job.warm_up()
     with window, phases("samples"):

@@ -84,7 +84,6 @@ class Monitor:
             self._rows.clear()
 
     def poke(self) -> None:
-        """Request a sample, for windows shorter than the interval."""
         self._poked.set()
 
     def columns(self) -> dict[str, tuple[float, ...]]:

@@ -147,7 +147,6 @@ class Readings:
         return next((part.get("of", "") for part in parts), "")
 
     def computed_on(self, device: str) -> None:
-        """Note the device that a script computed on."""
         if device == "cpu" and self.device == "cuda":
             for name in [*self.probes]:
                 if name.startswith(("gpu_", "sm_")) or "throttled_share" in name:
@@ -192,7 +191,6 @@ class Readings:
         self.missing |= reading[1]
 
     def memory(self) -> Memory:
-        """Return this process's peaks, on the device also those of the samples."""
         peak = memory.peak_rss_bytes()
         if not self._is_cuda_open():
             return Memory(peak_rss_bytes=peak)
@@ -229,7 +227,6 @@ class Readings:
 
     @contextmanager
     def _own_peaks(self) -> Iterator[None]:
-        """Keep the device's peaks inside separate from those of trials and searches."""
         if not self._is_cuda_open():
             yield
             return

@@ -52,7 +52,6 @@ def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: tor
 
 
 def fetch(result: torch.Tensor) -> None:
-    """Copy a result to the host in parts, for hosts with less memory."""
     parts = size_bytes([result]) // PIECE_BYTES
     for part in result.chunk(parts) if parts > 1 else (result,):
         part.cpu()

@@ -146,10 +146,7 @@ class RankProcess:
         self.gather(None)
 
     def merge(self, readings: Readings) -> None:
-        """Merge the ranks' GPU readings: the sum of energy, the worst of the rest.
-
-        A reading that one rank lacks is missing for the group.
-        """
+        """Merge the ranks' GPU readings: the sum of energy, the worst of the rest."""
         readings_of_ranks = self.gather(
             (readings.environment.get("gpus", []), readings.energy_j, readings.probes, readings.missing)
         )
@@ -194,7 +191,6 @@ class GroupClock:
         self._inner, self._own_s = inner, own_s
 
     def now(self) -> float:
-        """Read the first rank's clock."""
         import torch
         import torch.distributed as dist
 
@@ -216,11 +212,7 @@ class GroupClock:
         return Reading(wall_s, None if reading.device_s is None else device_s, straggle_s, reading.result)
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the slowest rank's seconds per step without its host's gaps.
-
-        All devices are held back at once, so a rank waits for another at most by the difference of their
-        starts.
-        """
+        """Return the slowest rank's seconds per step without its host's gaps; all begin at once."""
         slowest([0.0])
         own_s = self._inner.busy_s(step, count, hold_s)
         found_s = slowest([math.inf if own_s is None else own_s])[0]
@@ -228,7 +220,6 @@ class GroupClock:
 
 
 def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
-    """Wrap the model as this rank's replica, with averaged gradients (DDP)."""
     from torch.nn.parallel import DistributedDataParallel
 
     on_gpu = [env.device] if env.device.type == "cuda" else None
@@ -249,7 +240,6 @@ def sharded_over_ranks(env: Env, model: torch.nn.Module, parts: Iterable[torch.n
 
 
 def gathered(value: Any) -> list[Any]:
-    """Return every rank's value, in the order of the ranks."""
     import torch.distributed as dist
 
     of_ranks: list[Any] = [None] * dist.get_world_size()

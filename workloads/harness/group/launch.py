@@ -51,12 +51,7 @@ LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distba
 
 
 def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
-    """Return this process's membership in a group that torchrun started, if any.
-
-    Raises:
-        WorkloadsError: torchrun's number of processes differs from the size, or the workload needs exactly
-            one.
-    """
+    """Return this process's membership in a group that torchrun started, if any."""
     member = ranks.membership_in()
     if member is None:
         return None
@@ -110,7 +105,6 @@ def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO
 
 
 def _check_unbound(repeat: Repeat, member: Membership) -> None:
-    """Raise WorkloadsError for ranks of torchrun whose process OpenMP bound to one CPU."""
     if not binding() or repeat.device != "cpu":
         return
     if reason := no_room("cpu", member.world, repeat.threads or 1):
@@ -141,9 +135,6 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     """Start the case's ranks, wait until all have ended, and return their record.
 
     `spent_s` are the seconds that this process has already spent on it.
-
-    Raises:
-        WorkloadsError: the ranks found a mistake in the call.
     """
     processes, threads = processes_of(repeat), repeat.threads or 1
     repeat = replace(repeat, threads=threads)
@@ -210,7 +201,6 @@ def _clear_up() -> None:
 
 
 def no_room(device: str, processes: int, threads: int) -> str | None:
-    """Say why this machine cannot measure with `processes`; None if it can."""
     if device == "cuda":
         visible = _visible_gpus()
         return (
@@ -329,7 +319,6 @@ STDERR = 2
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """Pass on this process's and its children's standard error; yield its last lines."""
     own, (end, start) = os.dup(STDERR), os.pipe()
     os.dup2(start, STDERR)
     os.close(start)

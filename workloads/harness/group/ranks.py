@@ -51,7 +51,7 @@ class RankProgress:
 
 
 def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
-    """Read this process's rank as torchrun set it; raise WorkloadsError for ranks on several machines."""
+    """Read this process's rank as torchrun set it."""
     if "TORCHELASTIC_RUN_ID" not in environ:
         return None
     world, local = int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"])
@@ -84,7 +84,7 @@ class ProgressBoard:
 
     @property
     def last(self) -> int:
-        """The step after which all stop; 0 before the first rank's decision."""
+        """0 before the first rank's decision."""
         found: int = _ROW.unpack_from(self._memory, 0)[4]
         return found
 
@@ -99,13 +99,12 @@ class ProgressBoard:
 
 
 def stepped(steps: int | None = None) -> None:
-    """Note one more finished step, or `steps` in all."""
     if _row is not None:
         _row[1] = _row[1] + 1 if steps is None else steps
 
 
 def exchanged(count: int) -> None:
-    """Note the number of collective operations that this process has begun."""
+    """Note the number of collective operations begun."""
     if _row is not None:
         _row[2] = count
 

@@ -30,7 +30,6 @@ class Watch:
     """
 
     def __init__(self, board: ProgressBoard, timeout_s: float, spent_s: float = 0.0) -> None:
-        """Watch for `timeout_s` seconds, of which `spent_s` have already passed."""
         self.rows = board.rows()
         self.stopped: str | None = None
         self.killed: set[int] = set()
@@ -87,7 +86,6 @@ class Watch:
 
 
 def laggards(rows: Sequence[RankProgress]) -> list[int]:
-    """Return the ranks with fewest exchanges begun, then fewest steps."""
     going = [rank for rank, row in enumerate(rows) if not row.ended]
     for reached in ([row.exchanges for row in rows], [row.steps for row in rows]):
         least = min((reached[rank] for rank in going), default=0)
@@ -96,7 +94,6 @@ def laggards(rows: Sequence[RankProgress]) -> list[int]:
 
 
 def hung(rows: Sequence[RankProgress], for_s: float) -> str:
-    """Say that a group makes no progress, and which ranks hold it up."""
     waited, since = laggards(rows), f"made no progress for {for_s:.3g} s"
     if len(rows) == 1:
         return f"rank 0 of 1 {since}; it was last seen {place(rows[0])}"
@@ -129,7 +126,7 @@ def cpu_s(pid: int) -> float:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/<pid>/stat after the name: state, parent, …; proc(5)."""
+    """Return the fields of /proc/<pid>/stat after the name, from the state on; proc(5)."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()

@@ -169,11 +169,6 @@ class AskedGpu(Gpu):
 
 
 def _started(uuid: str) -> socket.socket:
-    """Start the process that asks NVML, in a new session; return its socket.
-
-    Raises:
-        OSError, subprocess.SubprocessError: it cannot be started.
-    """
     ours, its = socket.socketpair()
     with its, ExitStack() as until_started:
         until_started.callback(ours.close)

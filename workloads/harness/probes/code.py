@@ -46,7 +46,6 @@ def has_changes(folder: Path) -> bool:
 
 
 def git_commit(start: Path = Path(__file__), environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return `GRIDBENCH_COMMIT`, as images set it, or the commit of `start`'s checkout."""
     if commit := environ.get("GRIDBENCH_COMMIT"):
         return commit
     for folder in start.absolute().parents:

@@ -29,7 +29,7 @@ class CpuCounters:
     Attributes:
         at_s: the host's monotonic clock, seconds.
         totals: since boot or the process's start; seconds if the name ends in `_s`.
-        missing: reading name to the reason why this machine does not have it.
+        missing: reading name to the reason.
     """
 
     at_s: float
@@ -144,7 +144,6 @@ def affinity() -> frozenset[int]:
 
 
 def binding(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that bind OpenMP threads to CPUs."""
     return {name: environ[name] for name in BINDING if environ.get(name)}
 
 
@@ -189,8 +188,7 @@ def quota_cpus(root: Path = ROOT) -> float | None:
 def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
     """Return the folders of our cgroup and its ancestors, in v2 and v1.
 
-    A container without a cgroup namespace sees its host's path but its own group at the mount, so missing
-    parts of the path are left out.
+    A container without a cgroup namespace sees its host's path but its own group at the mount.
     """
     folders: list[Path] = []
     for line in read_text(root / "proc/self/cgroup")[0].splitlines():
@@ -269,7 +267,6 @@ def _pressure(root: Path) -> tuple[dict[str, float], str]:
 
 
 def _throttling(root: Path) -> tuple[dict[str, float], str]:
-    """Sum over our cgroup and its ancestors, any of which can limit us."""
     stats = [keyed(read_text(folder / "cpu.stat")[0]) for folder in cgroup_folders("cpu", root)]
     stats = [stat for stat in stats if "nr_throttled" in stat]
     if not stats:

@@ -22,10 +22,9 @@ class EnergyCounters:
 
     Attributes:
         at_s: the host's monotonic clock, seconds.
-        packages_uj: counter of each CPU package by RAPL zone, microjoules; empty for a reason in `missing`.
+        packages_uj: counter of each CPU package by RAPL zone, microjoules.
         ranges_uj: value at which it wraps, by zone, microjoules.
-        gpu: the GPU's counters, among them its energy.
-        missing: reading name to the reason why this machine does not have it.
+        missing: reading name to the reason.
     """
 
     at_s: float

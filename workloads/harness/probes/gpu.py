@@ -49,13 +49,7 @@ _TRUSTED_GROWTH = 1.1  # a counter of seconds that outruns the clock by more is 
 
 @dataclass(frozen=True, slots=True)
 class GpuCounters:
-    """Cumulative counters: seconds throttled for power and for heat, and joules.
-
-    Attributes:
-        at_s: the host's monotonic clock, seconds.
-        totals: by the names in `TOTALS`.
-        missing: counter name to the reason why this GPU does not have it.
-    """
+    """Cumulative counters: seconds throttled for power and for heat, and joules; `at_s` is the host's clock."""
 
     at_s: float
     totals: dict[str, float]
@@ -92,8 +86,7 @@ class Gpu:
     def foreign_processes(self) -> Readings:
         """Return `gpu_foreign_processes`, the number of other processes that compute on the GPU.
 
-        Processes of other containers can be hidden, and our own can be listed by its number on the host: ask
-        before our own context exists.
+        Our own can be listed by its number on the host: ask before our own context exists.
         """
         return self._numbers(("gpu_foreign_processes",))
 
@@ -243,7 +236,6 @@ def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float]
 
 
 def slowed_by(reasons: Sequence[float]) -> Readings:
-    """Return the share of samples slowed by each cause in `SLOWED_BY`."""
     if not reasons:
         return {}, dict.fromkeys(SLOWED_BY, "the clock's event reasons were not sampled within the window")
     return {

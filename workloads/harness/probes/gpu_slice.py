@@ -5,7 +5,6 @@ from typing import Any
 
 
 def whole_card(nvml: Any, gpu: Any) -> Any:
-    """Return a slice's card, or the card itself."""
     with suppress(Exception):  # a driver without MIG
         if _is_slice(nvml, gpu):
             return nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(gpu)

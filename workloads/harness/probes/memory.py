@@ -68,8 +68,7 @@ def machine_bytes(root: Path = ROOT) -> int | None:
 def oom_kills(root: Path = ROOT) -> int | None:
     """Count the kernel's kills for lack of memory since boot; None if unknown.
 
-    By our own cgroup (a child's kill counts there), else by the whole machine. If the count grew while a
-    child ended by signal 9, the child was out of memory.
+    By our own cgroup (a child's kill counts there), else by the whole machine.
     """
     for folder in cgroup_folders("memory", root):
         for name in ("memory.events", "memory.oom_control"):

@@ -30,7 +30,6 @@ def facts_here(device: str) -> Mapping[str, Any]:
 
 
 def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:
-    """Return a roof's file, by box, stack, card, threads and setting."""
     cards = [card.get("uuid") for card in facts.get("gpus") or ()]
     box = [machine.environment_id(facts), facts.get("hostname"), cards, facts.get("variables")]
     name = hashlib.sha256(json.dumps([*box, device, threads], sort_keys=True).encode()).hexdigest()[:16]
@@ -38,7 +37,6 @@ def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:
 
 
 def kept_roof(path: Path) -> dict[str, Any]:
-    """Return a file's content; empty parts if malformed or unreadable."""
     kept: Any = None
     with suppress(OSError, ValueError):
         kept = json.loads(path.read_text())
@@ -48,7 +46,6 @@ def kept_roof(path: Path) -> dict[str, Any]:
 
 
 def keep_roof(path: Path, kept: Mapping[str, Any]) -> None:
-    """Cache a roof if this box allows it."""
     with suppress(WorkloadsError):
         write_whole(path, json.dumps(kept, allow_nan=False, indent=1).encode())
 

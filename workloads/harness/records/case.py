@@ -69,7 +69,7 @@ class Cell:
 
 
 def parse_size(text: str) -> dict[str, int]:
-    """Read ``n=5000`` or ``pixels=4096,batch=2``, or raise WorkloadsError."""
+    """Read ``n=5000`` or ``pixels=4096,batch=2``."""
     size: dict[str, int] = {}
     for part in filter(None, text.replace(" ", "").split(",")):
         match = _SIZE.fullmatch(part)
@@ -82,7 +82,6 @@ def parse_size(text: str) -> dict[str, int]:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as a whole number from `least` (0 or 1) to `MOST`, or raise WorkloadsError."""
     expected = "above 0" if least else "of 0 or more"
     number = isinstance(value, int) and not isinstance(value, bool)
     if not number and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):

@@ -13,17 +13,14 @@ from workloads.harness.records.text import profile_table
 
 
 def record_path(record: Record | Repeat) -> Path:
-    """Return a repeat's path below `records/`, or raise WorkloadsError if the id would lead elsewhere."""
+    """Return a repeat's path below `records/`; an id that would lead elsewhere is refused."""
     return path_inside(Path(), f"{record.cell.id}/{record.repeat}.json")
 
 
 def path_inside(folder: Path, key: str) -> Path:
-    """Return the path below a folder that a slash-separated key leads to.
+    """Return the path below a folder that a slash-separated key leads to, or raise WorkloadsError.
 
     Pass every name that comes from elsewhere through here before you write.
-
-    Raises:
-        WorkloadsError: it leads out of the folder, or to the folder itself.
     """
     parts = key.split("/")
     for part in parts:
@@ -35,7 +32,6 @@ def path_inside(folder: Path, key: str) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a missing folder early, or raise WorkloadsError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -73,9 +69,6 @@ def write_record(folder: Path, record: Record) -> bool:
     """Write a record once; return False if that repeat exists already.
 
     Its profile becomes `<repeat>.profile.txt` next to it. An unreadable file is moved aside.
-
-    Raises:
-        WorkloadsError: the folder is not writable or the disk is full.
     """
     path = folder / record_path(record)
     if path.exists():
@@ -90,11 +83,7 @@ def write_record(folder: Path, record: Record) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record | RecordError]:
-    """Yield each record of a file, run or folder, or its error.
-
-    Raises:
-        WorkloadsError: nothing is at that path.
-    """
+    """Yield each record of a file, run or folder, or its error."""
     if not path.exists():
         raise WorkloadsError(f"{path} does not exist; name a file of records or a run's folder")
     folder = path / "records" if (path / "records").is_dir() else path  # a run has other JSON files too

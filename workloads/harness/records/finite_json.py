@@ -13,7 +13,6 @@ def to_json(value: Any, **options: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Return the value with None for each NaN or infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -53,11 +53,10 @@ def median_interval(
 
 
 def inefficiency(samples: Sequence[float]) -> float:
-    """Return the number of samples that say as much of the median as an independent one.
+    """Return the number of samples that say as much of the median as an independent one; 1 below 10 samples.
 
-    It is the integrated autocorrelation time of the signs about the median; 1 below 10 samples.
-    Source: P. Heidelberger and P. A. W. Lewis, Quantile estimation in dependent sequences, Operations
-    Research 32, 1984.
+    It is the integrated autocorrelation time of the signs about the median.
+    Source: Heidelberger and Lewis, Quantile estimation in dependent sequences, 1984.
     """
     count = len(samples)
     if count < _FEWEST_TO_CORRELATE:
@@ -70,10 +69,8 @@ def inefficiency(samples: Sequence[float]) -> float:
 def correlation_time(pairs: Iterable[float]) -> float:
     """Return the integrated autocorrelation time: the factor on the mean's variance.
 
-    Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3.
-
-    Args:
-        pairs: autocorrelations at lags 0 and 1 summed, then 2 and 3, and so on; read only as far as needed.
+    `pairs` are autocorrelations at lags 0 and 1 summed, then 2 and 3, and so on.
+    Source: C. J. Geyer, Practical Markov chain Monte Carlo, 1992, section 3.3.
     """
     positive: Iterator[float] = takewhile(lambda pair: pair > 0, pairs)
     return max(2 * math.fsum(positive) - 1, 1.0)
@@ -124,7 +121,7 @@ def t_quantile(p: float, df: float) -> float:
     The function is concave above 0 and the start, a bound by the normal quantile, is at most the root; so is
     each step.
     Source of the bound: D. L. Wallace, Bounds on normal approximations to Student's and the chi-square
-    distributions, Annals of Mathematical Statistics 30, 1959.
+    distributions, 1959.
 
     Raises:
         ValueError: p is not inside (0, 1) or df is not positive.
@@ -246,7 +243,6 @@ def widest(errors: Sequence[tuple[float, float]], p: float) -> float:
 
 
 def likeliest(distance: float, errors: Sequence[tuple[float, float]]) -> float:
-    """Return the largest chance of a distance this far from 0, by each error."""
     return max(two_sided_p(distance, error, df) for error, df in errors)
 
 

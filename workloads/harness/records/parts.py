@@ -21,10 +21,8 @@ class Training:
     Attributes:
         first_loss, last_loss: of the first step, and of the last with the same weights; None without a
             training.
-        losses: of every step of a whole job; empty in a steady-state measurement.
-        step_s: host seconds from step to step of a whole job.
+        losses, step_s: of every step of a whole job, host seconds; empty in a steady-state measurement.
         metric, value, target: of a whole job's goal; None in a steady-state measurement.
-        memory: over a whole job, by step and rank.
     """
 
     first_loss: float | None
@@ -55,7 +53,7 @@ class Rank:
     Attributes:
         median_s, mean_s: own seconds per step without waiting; records before November 2026 have no mean.
         alone_s: mean seconds per step while all others waited; None if not measured.
-        probes: power, temperature, clock, throttling and faults of its GPU over the samples.
+        probes: of its GPU over the samples.
     """
 
     rank: int

@@ -14,7 +14,6 @@ def home() -> Path:
 
 
 def temporary_home() -> Path:
-    """Return a folder for a user without a home, or raise WorkloadsError."""
     try:
         return Path(tempfile.gettempdir()) / f"gridbench-{os.getuid()}"
     except FileNotFoundError:

@@ -74,7 +74,7 @@ class Metric(Number):
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server that runs as long as a command needs it; `ready` is an address with status 200 once it serves."""
+    """A server that runs as long as a command needs it; `ready` is an address with status 200 by then."""
 
     command: tuple[str, ...]
     ready: str
@@ -111,7 +111,6 @@ class ServingRun:
     Attributes:
         ready_s: seconds from the start of its process until it was ready; None if it never was.
         exit_code: of a server that ended by itself; None if it was stopped.
-        output: the end of its output and of its errors.
     """
 
     command: tuple[str, ...]
@@ -159,7 +158,6 @@ class PromisedRate:
 
     @property
     def limited_by(self) -> str:
-        """The reason why no larger rate is known to break a promise."""
         larger = [point for point in self.points if point.rate > self.requests_per_s and point.reason]
         return "" if self.high is not None else next((point.reason[:LONGEST_REASON] for point in larger), "")
 
@@ -191,7 +189,7 @@ def thing_of(unit: str) -> str:
 
 
 def metric_of(text: str) -> Metric:
-    """Read a metric such as `tokens/s: Throughput: ([0-9.]+) tok`, or raise WorkloadsError.
+    """Read a metric such as `tokens/s: Throughput: ([0-9.]+) tok`.
 
     Parentheses after the name give its unit and better direction, unless the name implies them: rates per
     second are better when higher; times, bytes, watts and joules when lower.

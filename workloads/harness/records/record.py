@@ -116,7 +116,6 @@ class Work:
         launches: operations handed to the device.
         attention: kernels that ran: `flash`, `efficient`, `cudnn`, `flash_attention_for_cpu`, or `math` for
             several operations.
-        parameters: the model's trainable ones.
         chosen: a search's choice, such as m, n and k of the fastest product.
     """
 
@@ -205,8 +204,6 @@ class Record:
 
     Attributes:
         order: place in the lane's shuffled order, from 0.
-        device: `cpu` or `cuda`.
-        threads: torch's intra-op threads.
         layout: fastest memory layout of `layout_trials_s`, or of an earlier repeat. Behind a `+` follows
             attention's first-choice kernel, if several were tried.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
@@ -214,15 +211,13 @@ class Record:
         wall: host time per step.
         device_time: time per step by the device's events, including its waits for the host, which `device_s`
             leaves out; None if the host is the device.
-        probes: readings over the sampling window.
-        missing: probe name to the reason why this machine cannot read it.
+        probes: readings over the sampling window; `missing` has reasons for absent ones.
         monitor: background samples as columns of equal length; `t_s` is the time since the process started.
         environment: fingerprint of machine and stack; `environment_id` is its hash.
         reasons: sentences behind the verdict.
         data: source of the inputs: `synthetic`, or files.
         group: None if one process measured alone.
-        cache: None for a whole job.
-        latency: None for a whole job and for several processes.
+        latency: None for a whole job and for several processes, `cache` for a whole job.
         device_busy_s: seconds per step in which the device computes, by a separate pass; of a group's slowest
             rank. None if the host is the device, else for the reason in `missing`.
         script: None for a built-in workload.
@@ -352,7 +347,6 @@ class Record:
 
     @property
     def end_to_end_s(self) -> float | None:
-        """Seconds per step with inputs and result moved, in pageable memory."""
         if self.wall is None or self.transfer is None:
             return None
         return self.wall.median_s + self.transfer.h2d_pageable_s + self.transfer.d2h_pageable_s

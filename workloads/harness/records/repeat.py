@@ -25,7 +25,6 @@ class Repeat:
         quick: shorten the wait for a machine to settle.
         brief: take a few samples, however imprecise.
         timeout_s: seconds after which the process is stopped.
-        profile: make a profile pass after the timed one.
         data: folder with the real data sets; None draws data.
         trial: build the workload and step it once, to see that it fits.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
@@ -33,7 +32,6 @@ class Repeat:
         layout: as in `Record`, of an earlier repeat; None to search it.
         gpu: the hardware file's GPU model, which a lane checks; None for any.
         any_device: accept the script's own choice of a device.
-        session: as in `Record`.
         partner: the script at another version, measured next to it instead of a control.
     """
 
@@ -85,10 +83,10 @@ class Repeat:
         return build(cls, raw, "repeat")
 
     def options(self) -> list[str]:
-        """Spell the repeat as command-line options: `run NAME --size=… --repeat=…`.
+        """Spell the repeat as command-line options, which every version of the harness reads.
 
-        Every version of the harness reads these. They leave out the layout, which each version finds itself,
-        and the GPU and session, which a lane knows.
+        They leave out the layout, which each version finds itself, and the GPU and session, which a lane
+        knows.
         """
         left_out = ("case", "layout", "gpu", "any_device", "script", "session", "partner")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}

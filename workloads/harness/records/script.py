@@ -56,7 +56,6 @@ class Script:
     program: Program | None = None
 
     def check(self) -> None:
-        """Raise WorkloadsError if a number or a word is wrong or contradicts another."""
         for name in ("steps", "epochs", "through", "samples", "processes"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -76,7 +75,6 @@ class Script:
             )
 
     def died(self) -> "ScriptRun":
-        """Return the known facts of a run whose process left nothing."""
         run = ProgramRun() if self.program else None
         counted = "call" if self.program else "optimizer"
         return ScriptRun(self.command, self.code, self.dirty, counted, ended="died", program=run)
@@ -111,9 +109,8 @@ class ScriptFiles:
         place: `copy` if it ran in a temporary copy of its folder, else `folder`.
         written: number of files made or changed in the copy; None in the folder itself.
         names: of the first of them, relative to the folder.
-        linked: linked, not copied: large files, secrets, large folders, links that lead out of the folder.
+        linked: not copied: large files, secrets, large folders, links that lead out of the folder.
         changed: the first of the user's files that changed while the script ran in a copy.
-        kept: the folder that got the written files, if any.
     """
 
     place: str = "copy"

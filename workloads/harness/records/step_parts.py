@@ -52,7 +52,6 @@ def card_s(records: Sequence[Record]) -> list[float]:
 
 
 def cards_s(before: Sequence[Record], after: Sequence[Record]) -> tuple[list[float], list[float]] | None:
-    """Return `card_s` of two sides, if both have some and all are above 0."""
     sides = card_s(before), card_s(after)
     return sides if all(side and min(side) > 0 for side in sides) else None
 
@@ -101,7 +100,6 @@ def mostly_by(ratio: float, by_card: float, before: StepParts, after: StepParts)
 
 
 def wait_text(before: tuple[str, StepParts], after: tuple[str, StepParts]) -> str:
-    """Say which machine waits more and for what, and the remedy."""
     cause = max(WAITS, key=lambda name: abs(getattr(before[1], name) - getattr(after[1], name)))
     if cause == "exchange":
         name, parts = max(before, after, key=lambda side: side[1].exchange_share)

@@ -57,7 +57,6 @@ def rate_text(value: float | None, unit: str) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Pad columns to their widest entry; the first row is the head."""
     rows = [list(row) for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [

@@ -68,7 +68,6 @@ def _machine(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _host(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
-    """Yield disturbances of the host, as far as a step depends on it."""
     host_share = 1 - probes.get("device_busy_share", 0.0)
     if host_share > 1 - DEVICE_BOUND_SHARE:
         if (share := probes.get("steal_share", 0.0)) > STEAL_SHARE:

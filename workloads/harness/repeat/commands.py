@@ -52,7 +52,7 @@ _SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|pass|pwd|crede
 
 
 def command_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return a table's cases with their commands, or raise WorkloadsError; relative paths start at `here`."""
+    """Return a table's cases with their commands; relative paths start at `here`."""
     check_keys(entry, KEYS, "a command")
     serving = serving_of(entry)
     words = tuple(split(entry.get("run", ""))) or (load_of(entry, serving) if serving else ())
@@ -126,7 +126,6 @@ def serving_of(entry: Mapping[str, Any]) -> Serving | None:
 
 
 def load_of(entry: Mapping[str, Any], serving: Serving) -> tuple[str, ...]:
-    """Return our load generator's words for a command's table, or raise WorkloadsError."""
     from workloads.serving.__main__ import words_of
 
     load = {"seed": f"{{{SEED}}}", "search_seconds": f"{{{LEFT}}}", **entry.get("load", {})}
@@ -141,7 +140,6 @@ def load_of(entry: Mapping[str, Any], serving: Serving) -> tuple[str, ...]:
 
 
 def check_load(words: Sequence[str], cases: Sequence[Case]) -> None:
-    """Raise WorkloadsError for a mistake in our load generator's words, at each size."""
     if words[:2] != LOADER:
         return
     from workloads.serving.__main__ import check_words
@@ -159,14 +157,13 @@ def _value_of(values: Mapping[str, str], place: re.Match[str]) -> str:
 
 
 def pairs_of(texts: Sequence[str], what: str = "env", example: str = "OMP_NUM_THREADS=8") -> dict[str, str]:
-    """Read variables such as `OMP_NUM_THREADS=8`, or raise WorkloadsError."""
+    """Read variables such as `OMP_NUM_THREADS=8`."""
     if wrong := [text for text in texts if "=" not in text]:
         raise WorkloadsError(f"{what} {wrong[0]!r} is not of the form NAME=VALUE, such as {example}")
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
 def metrics_of(texts: Sequence[Any]) -> tuple[Metric, ...]:
-    """Read metrics, or raise WorkloadsError for a mistake, a name twice, or too many."""
     if not all(isinstance(text, str) for text in texts):
         raise WorkloadsError(f"metrics is {list(texts)!r}, expected a list of texts, such as {EXAMPLE}")
     metrics = {metric.name: metric for metric in map(metric_of, texts)}
@@ -176,7 +173,7 @@ def metrics_of(texts: Sequence[Any]) -> tuple[Metric, ...]:
 
 
 def variables_of(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return variables of a command's process, or raise WorkloadsError, also for a secret's name."""
+    """Return variables of a command's process; a secret's name is refused."""
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:
             raise WorkloadsError(

@@ -63,7 +63,6 @@ def _together(is_after: bool, own: Callable[[], Record], control: Callable[[], C
 
 
 def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -> Control:
-    """Measure by a reference's command; a failure is in the verdict."""
     say(f"{repeat.id}: its control, by {reference[0]}")
     try:
         record = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())

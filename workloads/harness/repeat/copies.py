@@ -44,7 +44,6 @@ class FolderCopy:
     Attributes:
         original, folder: the user's folder, and its copy.
         room: the folder that is removed with the copy.
-        contents: of the original when it was copied.
         linked: linked files, too large or secret, relative to the folder.
         states, originals: of the files in the copy and of the watched user's files, before the script runs.
     """
@@ -101,7 +100,6 @@ class FolderCopy:
         return {name: state for name, state in states.items() if name not in self.contents.links}
 
     def keep(self, names: Iterable[str], folder: Path) -> None:
-        """Copy files and links of the copy into a new folder, or raise WorkloadsError."""
         try:
             for name in names:
                 source, kept = self.folder / name, folder / name.replace(UP, KEPT_UP)
@@ -117,11 +115,7 @@ class FolderCopy:
 
 @contextmanager
 def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCopy]:
-    """Copy a folder privately, without one of its folders; remove the copy afterwards.
-
-    Raises:
-        WorkloadsError: the folder is too large or holds a home, or the copy cannot be written.
-    """
+    """Copy a folder privately, without one of its folders; remove the copy afterwards."""
     check_folder(original)
     contents = contents_of(original, without)
     _remove_old_copies()
@@ -149,7 +143,6 @@ def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCo
 
 
 def _remove_old_copies() -> None:
-    """Remove copies without a living process's lock."""
     for room in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             # A pipe or a link of this name is not opened.
@@ -172,7 +165,7 @@ def _remove(room: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise WorkloadsError for a home, which has keys, or a folder around it."""
+    """Refuse to copy a home, which has keys, or a folder around it."""
     with suppress(RuntimeError):  # this user has no home
         if Path.home().resolve().is_relative_to(folder.resolve()):
             raise WorkloadsError(
@@ -253,7 +246,6 @@ def _link(copy: FolderCopy, name: str) -> None:
 
 
 def _clone(source: Path, target: Path) -> bool:
-    """Make a file that shares another's blocks, if the file system can."""
     try:
         with source.open("rb") as reading, target.open("wb") as writing:
             fcntl.ioctl(writing.fileno(), FICLONE, reading.fileno())

@@ -33,10 +33,7 @@ def _own_folder() -> Path:
 
 @contextmanager
 def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[int]:
-    """Hold the box while measuring; yield a descriptor for children, or raise WorkloadsError.
-
-    `waiting` is called once if another measurement runs.
-    """
+    """Hold the box while measuring; yield a descriptor for children; `waiting` is called once if it is taken."""
     if (inherited := os.environ.get(INHERITED)) is not None:
         yield int(inherited)
         return

@@ -94,11 +94,7 @@ class FolderContents:
 
 
 def contents_of(root: Path, without: Path | None = None) -> FolderContents:
-    """Return the entries of a script's folder and of linked outside folders, the smallest first.
-
-    Raises:
-        WorkloadsError: the folder cannot be listed, or its direct files are too large to copy.
-    """
+    """Return the entries of a script's folder and of linked outside folders, the smallest first."""
     try:
         contents, folders = _Look(root, without).entries("")
     except OSError as error:
@@ -159,7 +155,6 @@ class _Look:
         self._outside = dict[str, str]()  # real paths of folders that links lead to, by the links
 
     def entries(self, name: str) -> tuple[FolderContents, dict[str, FolderContents]]:
-        """Return the entries of a folder, and separately those of its folders, or raise OSError."""
         contents, folders = FolderContents(), dict[str, FolderContents]()
         with os.scandir(self._root / name) as found:
             # files first, so that a large folder never hides the script next to it

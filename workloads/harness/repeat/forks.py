@@ -77,10 +77,6 @@ class ForkServer:
         """Start a server, or have a `parent` fork one for models.
 
         While it imports, its output goes to the streams of its first process.
-
-        Raises:
-            OSError: it cannot be started.
-            NoForkError: the parent cannot fork it.
         """
         self._process: subprocess.Popen[bytes] | None = None
         self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -132,7 +128,6 @@ class ForkServer:
         return bool(readable((self._handle,), 0))
 
     def close(self) -> None:
-        """End the server with its processes."""
         self._socket.close()
         self.kill()
         if self._process:
@@ -187,14 +182,12 @@ class ForkServers:
 
     @classmethod
     def of(cls, repeats: Iterable[Repeat], say: Say) -> "ForkServers":
-        """Return the fork servers of a series, if one would fork twice."""
         forks = cls(say)
         cells = {repeat.cell for repeat in repeats if repeat.script is None}
         forks._is_on = forks._is_on and len(cells) >= FEWEST
         return forks
 
     def start(self, repeat: Repeat, lock: int, environ: Mapping[str, str]) -> Running | None:
-        """Start a repeat's process that holds `lock`, unless it must be fresh."""
         if not self._is_on or repeat.script is not None:
             return None
         with ExitStack() as until_forked, ExitStack() as ends:

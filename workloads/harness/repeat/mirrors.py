@@ -25,12 +25,7 @@ SMALL_BYTES = 2**20
 
 @dataclass(slots=True)
 class LinkedFolder:
-    """Folders of a copy with linked entries, by relative paths.
-
-    Attributes:
-        files: that are links to the user's.
-        folders: of the user, whose files are watched.
-    """
+    """A copy's files that link to the user's, and the user's folders whose files are watched."""
 
     files: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
@@ -90,7 +85,6 @@ def _entries(folder: Path, most: int) -> list[os.DirEntry[str]] | None:
 
 
 def _is_to_enter(entry: os.DirEntry[str], outside: set[str]) -> bool:
-    """Return whether an entry is a folder to mirror; linked ones are, once."""
     if not os.path.isdir(entry.path) or is_tool(entry):
         return False
     if not entry.is_symlink():

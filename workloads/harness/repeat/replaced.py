@@ -11,7 +11,6 @@ LONGEST = 200  # characters of a command in a sentence
 
 
 def replaced_by(process: subprocess.Popen[str]) -> str:
-    """Return the command that has replaced a living process's own."""
     words = _words(process.pid)
     if process.poll() is not None or not words or words == [*map(str, _arguments(process))]:
         return ""

@@ -72,11 +72,8 @@ def run_repeat(
 ) -> Record:
     """Measure a repeat in a separate process that holds `lock`.
 
-    `start` starts the process if the command is our own; a fresh one is started if it does not. `alarm` ends
-    the process early, and rings if a script replaces its process.
-
-    Raises:
-        OSError: the command does not exist or cannot start.
+    `start` starts the process if the command is our own, or declines. `alarm` ends it early, and rings if a
+    script replaces its process.
     """
     kills, started = oom_kills(), time.perf_counter()
     process = start(repeat, lock, environ) if start and tuple(command) == COMMAND else None
@@ -101,7 +98,6 @@ def run_repeat(
 def fresh(
     repeat: Repeat, lock: int, command: Sequence[str], environ: Mapping[str, str]
 ) -> subprocess.Popen[str]:
-    """Start a command in a new process that holds `lock`, or raise OSError."""
     return subprocess.Popen(
         [*command, *arguments(repeat, command)],
         stdin=subprocess.DEVNULL,
@@ -170,7 +166,6 @@ def waits_for_end(pid: int, timeout_s: float, alarm: HasDescriptor | None = None
 
 
 def readable(descriptors: Sequence[int], timeout_s: float) -> list[int]:
-    """Return the descriptors that become readable in time, such as ended processes' handles."""
     poll = select.poll()  # `select` refuses descriptors above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

@@ -31,7 +31,6 @@ def run_script(
     command: Sequence[str] = COMMAND,
     environ: Mapping[str, str] = os.environ,
 ) -> Record:
-    """Measure a repeat of a script, as `run_repeat`, in a fresh copy."""
     assert repeat.script is not None
     with closing(Alarm()) as alarm:
         if repeat.script.in_place:
@@ -47,7 +46,7 @@ def run_script(
 
 
 def kept_apart(keep: str | None, folder: Path) -> Path | None:
-    """Return the folder of kept files, or raise WorkloadsError if it is the script's folder itself."""
+    """Return the folder of kept files, which is not the script's folder itself."""
     if keep and os.path.realpath(keep) == os.path.realpath(folder):
         raise WorkloadsError(
             f"keep is {keep}, which is the script's folder; name another one, such as {keep}/kept"

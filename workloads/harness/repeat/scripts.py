@@ -33,7 +33,7 @@ _PYTHON = re.compile(r"python[\d.]*")
 
 
 def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return a table's cases with their scripts, or raise WorkloadsError; relative paths start at `here`."""
+    """Return a table's cases with their scripts; relative paths start at `here`."""
     check_keys(entry, KEYS, "a script")
     if "run" not in entry:
         raise WorkloadsError('a script lacks the key run, such as run = "train.py --batch {batch}"')
@@ -65,7 +65,7 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
 
 
 def code_folder(entry: Mapping[str, Any], here: Path, is_copied: bool = True) -> Path:
-    """Return a command's folder, or raise WorkloadsError; a home is refused if it `is_copied`."""
+    """Return a command's folder; a home is refused if it `is_copied`."""
     stated = entry.get("folder", ".")
     folder = (here / Path(stated).expanduser()).resolve()
     if not folder.is_dir():
@@ -80,7 +80,6 @@ def command_words(run: str) -> tuple[str, ...]:
 
 
 def split(run: str) -> list[str]:
-    """Split a command as a shell does, or raise WorkloadsError."""
     try:
         return shlex.split(run)
     except ValueError as error:
@@ -88,7 +87,7 @@ def split(run: str) -> list[str]:
 
 
 def python_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command's words without a leading `python`, or raise WorkloadsError if it runs no Python."""
+    """Return a command's words without a leading `python`."""
     left = [*words]
     if left and _PYTHON.fullmatch(Path(left[0]).name):
         left = left[1:]
@@ -126,11 +125,7 @@ def case_name(entry: Mapping[str, Any], usual: str) -> str:
 def placed(
     words: Sequence[str], choices: Mapping[str, Any], has_data: bool, others: Collection[str] = ()
 ) -> list[str]:
-    """Return the sizes in the order of their placeholders in the command; `others` need none.
-
-    Raises:
-        WorkloadsError: a size or the data has no placeholder, or a placeholder no value.
-    """
+    """Return the sizes in the order of their placeholders in the command; `others` need none."""
     run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:
         raise WorkloadsError(f"data is given, but run lacks its placeholder {{{DATA}}}")
@@ -153,7 +148,6 @@ def placed(
 
 
 def packages_in(given: str | None, folder: Path) -> str | None:
-    """Return the file of a folder that names a command's packages, or raise WorkloadsError."""
     if given is None:
         return None
     file = (folder / given).resolve()
@@ -180,7 +174,7 @@ def folder_in(given: str | None, here: Path) -> str | None:
 
 
 def image_in(given: str | None) -> str | None:
-    """Return the name of a container image, or raise WorkloadsError if it contains a login."""
+    """Return the name of a container image, which contains no login."""
     if given is not None and not (len(given) <= LONGEST_IMAGE and _IMAGE.fullmatch(given)):
         raise WorkloadsError(
             "image is not the name of a container image, such as vllm/vllm-openai:v0.11.0; "

@@ -90,11 +90,10 @@ def measure_or_skip(
 
     Args:
         ended: earlier records; those that `tells_of_others` selects are enough.
-        reference: command of a frozen environment, in which a control is measured next to it. Not for a script:
-            its code is the same in both, so a control would hide its changes.
+        reference: command of a frozen environment, in which a control is measured next to it. Not for a
+            script: its code is the same in both.
         other: measures another version next to it, with the box's lock.
-        forks: the series' servers. A script, and a repeat with a control, are fresh processes, for which the
-            servers free their memory.
+        forks: the series' servers. A script, and a repeat with a control, are fresh processes.
     """
     ended = [record for record in ended if record.hardware == repeat.hardware]  # others take turns with it
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
@@ -115,10 +114,7 @@ def measure_or_skip(
 
 
 def layout_of(repeat: Repeat, ended: Sequence[Record]) -> str | None:
-    """Return the layout that an earlier repeat of the cell found.
-
-    Repeats that choose independently could measure different layouts, and differ by that.
-    """
+    """Return the layout that an earlier repeat of the cell found, so that all repeats measure the same."""
     earlier = (record for record in ended if record.cell == repeat.cell and record.layout_trials_s)
     return repeat.layout or next((record.layout for record in earlier), None)
 

@@ -41,7 +41,6 @@ class Suite:
     """A named list of cases.
 
     Attributes:
-        entries: its cases, each once, with their estimates and threads.
         repeats: fresh processes per cell, unless a run states another number.
         sessions: of each machine, over which these repeats are spread.
         quick: wait less for machines that do not settle.
@@ -100,7 +99,7 @@ def suite_names(folder: Path = FOLDER) -> list[str]:
 
 
 def load_suite(name: str, folder: Path = FOLDER) -> Suite:
-    """Read a suite by its name, or by a TOML file's path, or raise WorkloadsError."""
+    """Read a suite by its name, or by a TOML file's path."""
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     raw = _read(path, name, folder)
     try:
@@ -187,7 +186,6 @@ def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list
 def _entries(
     stated: Sequence[tuple[SuiteCase, float | None]], raw: Mapping[str, Any]
 ) -> tuple[SuiteCase, ...]:
-    """Give each case its stated estimate, or a share of the remaining minutes."""
     timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
     for entry, _ in stated:
         check_soak(entry, timeout_s)

@@ -44,7 +44,7 @@ class SuiteCase:
 
 
 def check_soak(entry: SuiteCase, timeout_s: float) -> None:
-    """Raise WorkloadsError for a soak that leaves no time for samples, or has no effect."""
+    """Refuse a soak that leaves no time for samples, or has no effect."""
     if entry.soak_s is None:
         return
     asked_for = f"soak_s={entry.soak_s:g} of {entry.case.id}"

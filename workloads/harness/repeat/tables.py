@@ -18,10 +18,7 @@ MOST_OF_ANY = 10**15
 
 
 def check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
-    """Raise WorkloadsError unless a table has only `allowed` keys, with values of their types.
-
-    Numbers are above 0, and at most the one in `MOST`.
-    """
+    """Refuse a table with other keys than `allowed`, or values of other types, not above 0, or above `MOST`."""
     if not isinstance(raw, dict):
         raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(allowed)}")
     for key, value in raw.items():
@@ -47,7 +44,7 @@ def choices_of(size: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def device_of(entry: Mapping[str, Any]) -> str | None:
-    """Return the only device that a table is for, or None; raise WorkloadsError for an unknown one."""
+    """Return the only device that a table is for; None for all."""
     device: str | None = entry.get("device")
     if device is not None and device not in DEVICES:
         raise WorkloadsError(f"device is {device!r}; choose from {', '.join(DEVICES)}")

@@ -62,7 +62,6 @@ def roofline_text(records: Sequence[Record]) -> str:
 
 
 def roofline_json(records: Sequence[Record]) -> str:
-    """Return `ceilings` and `cells` as one JSON object."""
     names = ("hardware", "environment_id", "device", "threads")
     machines = [
         dict(zip(names, key, strict=True)) | asdict(ceilings)

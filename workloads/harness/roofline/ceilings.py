@@ -80,7 +80,7 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """Return one machine's ceilings, by its records and its cached roof, or raise ValueError for several."""
+    """Return one machine's ceilings, by its records and its cached roof."""
     if len({machine_of(record) for record in records}) > 1:
         raise ValueError("the records are from several machines; use ceilings_by_machine")
     timed = [record for record in records if counts(record) and record.compute_s and record.work]
@@ -166,7 +166,6 @@ def _faster(*ceilings: Ceiling | None) -> Ceiling | None:
 
 
 def _launch(records: Sequence[Record]) -> Ceiling | None:
-    """Return seconds per launch by the host's clock, of long rows."""
     rate = _fastest(records, _launches_per_s)
     return Ceiling(1 / rate.value, rate.source) if rate else None
 

@@ -39,10 +39,7 @@ def product_in(precision: str, device: torch.device) -> Callable[[torch.Tensor, 
 def fastest_product(
     device: torch.device, precision: str, most: int, budget_s: float = SEARCH_S, again: bool = False
 ) -> Size:
-    """Return the fastest product's m, n and k up to `most`, by a search or the cache.
-
-    For tensors without values, which have no speed, it is the largest product.
-    """
+    """Return the fastest product's m, n and k up to `most`, by a search or the cache."""
     import torch
 
     if type(torch.empty(0, device=device)) is not torch.Tensor:

@@ -58,7 +58,6 @@ class RoofRate:
 
 
 def roof_of(records: Sequence[Record]) -> list[RoofRate]:
-    """Return one machine's roof, by its records, else the cache."""
     return best((*kept_rates(records), *measured_rates(records)))
 
 
@@ -86,7 +85,6 @@ def rates_kept(rates: Iterable[RoofRate]) -> dict[str, list[dict[str, Any]]]:
 
 
 def best(rates: Iterable[RoofRate]) -> list[RoofRate]:
-    """Return the best, else the latest, rate of each name."""
     roof: dict[tuple[str, str, str, int], RoofRate] = {}
     for rate in rates:
         before = roof.get(rate.name)

@@ -42,7 +42,6 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
     """Return the bound of a record's step; None without a usable time.
 
     Compute counts the workload's formula and memory its compulsory traffic, so both shares are lower bounds.
-    `without_loader` is the same case without its data loader, if it was measured.
     """
     if not counts(record) or record.wall is None or record.work is None or not _step_s(record):
         return None
@@ -77,7 +76,7 @@ def _step_s(record: Record) -> float | None:
 
 
 def _gemv(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share that products of one row explain, if slower than memory, as on some CPUs' one core."""
+    """Return the share that products of one row explain, if slower than memory."""
     ceiling, memory = dict(ceilings.gemv).get(record.case.precision), memory_ceiling(record, ceilings)
     if ceiling is None or not is_gemv(record) or (memory and ABOVE * ceiling.value > memory.value):
         return None
@@ -91,7 +90,6 @@ def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> f
 
 
 def _launch(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share of a step's launches, at most the device's idle share."""
     launches = record.work.launches if record.work else None
     if not launches or ceilings.launch_s is None or record.wall is None:
         return None
@@ -113,7 +111,6 @@ def idle(record: Record) -> float | None:
 
 
 def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
-    """Return the share of a step that waits for the host beyond launches."""
     waits = []
     if (nothing_done := idle(record)) is not None:
         waits.append(nothing_done - (_launch(record, ceilings) or 0.0))

@@ -1,7 +1,7 @@
 """The fastest of many sizes, by climbing, then a race of the leaders.
 
-Near sizes are alike: a CPU's rate saturates, a GPU's has steps where the last wave of tiles is partly empty.
-The best of many noisy samples is too good, so a caller measures the chosen size anew.
+Near sizes are alike, but a GPU's rate has steps where the last wave of tiles is partly empty. The best of
+many noisy samples is too good, so a caller measures the chosen size anew.
 """
 
 import itertools
@@ -41,7 +41,6 @@ class Search:
 
     Attributes:
         sample_s: seconds per step of one sample of a size, which lasts as long as the clock needs.
-        now: seconds by the clock of `budget_s`.
         rates: samples of each size, in work per second.
     """
 

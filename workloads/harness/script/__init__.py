@@ -12,15 +12,15 @@ The script is in control, so the calls run from torch into this package:
       measure.finish              makes the record: outcome (verdict, shares of a step), job_prediction
 
 A script that ends by itself, exits or raises reaches `finish` in the same way. With `--whole` no error is
-raised, and `run_whole` leaves input, output and exit code to the script. The ranks of one training stop after
-the same step (`measurement.Seat`). `measure.Watchdog` ends a script that hangs.
+raised. The ranks of one training stop after the same step (`measurement.Seat`).
 
 Where to change what:
 
-    another call of torch to see      a hook in `hooks`, by `watching` or `module_calls`; its note in `observations`
+    another call of torch to see      a hook in `hooks`, by `watching` or `module_calls`; its note in
+        `observations`
     what ends a step                  `turns` and `step_model` decide; `Measurement` counts
     samples and tokens of a step      `amounts`, by the notes of `loaders` and `calls`
     how long to measure               `sampling.waits_until`; the stop rules are `engine.sampling`'s
     the time of the whole job         `job_prediction`, with evaluations and checkpoints from `rare_work`
-    programs other than Python        `program` calls them, `metrics` reads their numbers, `serving` runs their server
+    programs other than Python        `program`, `metrics`, `serving`
 """

@@ -41,7 +41,6 @@ class Amounts:
         samples: None if unknown, or if steps differ.
         lengths: all that were seen; empty if the samples are not token ids.
         source: `loader`, `model` or `declared`; empty without samples.
-        doubts: reasons that a number is missing.
     """
 
     samples: int | None = None
@@ -113,7 +112,6 @@ def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
 
 
 def amounts_of_step(declared: int | None, by_loaders: Amounts, by_model: Amounts) -> Amounts:
-    """Return samples preferably by a loader, lengths by a model."""
     lengths = by_model.lengths or by_loaders.lengths
     if len(by_loaders.lengths) > 1:
         lengths = by_loaders.lengths

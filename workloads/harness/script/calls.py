@@ -52,7 +52,6 @@ class ModelCalls:
         self._noted.append(_Noted(call, results))
 
     def backward(self, losses: Sequence[Any]) -> None:
-        """Note the calls that a backward call goes through."""
         noted = {number: each for each in self._noted if each.backward is None for number in each.results}
         if noted:
             for number in _reached(_nodes(losses, len(losses)), noted.keys()):
@@ -60,7 +59,6 @@ class ModelCalls:
         self._backwards += 1
 
     def step_ended(self) -> Amounts:
-        """Return the amounts of the ending step, and forget its calls."""
         calls = [
             ModelCall(c.model, c.source, c.shape, c.is_tokens, noted.backward, c.is_root)
             for noted in self._noted

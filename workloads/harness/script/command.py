@@ -14,7 +14,6 @@ from workloads.harness.repeat.folder_contents import is_within
 
 
 def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -> Case:
-    """Make the case of a script at one size, or raise WorkloadsError."""
     serving = script.program.serving if script.program else None
     words = serving.command if serving else script.command
     usual = Path(words[0]).stem if script.program else stem(words)
@@ -24,7 +23,7 @@ def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -
 
 
 def stem(command: Sequence[str]) -> str:
-    """Return `train` for `src/train.py` and for `-m package.train`, or raise WorkloadsError."""
+    """Return `train` for `src/train.py` and for `-m package.train`."""
     target = command[1:2] if command[:1] == ("-m",) else command[:1]
     if not target or target[0].startswith("-"):
         text = repr(" ".join(command) or "nothing")
@@ -36,11 +35,7 @@ def stem(command: Sequence[str]) -> str:
 
 
 def filled(script: Script, case: Case, seed: int = 0, port: int = 0, left_s: float = 0.0) -> tuple[str, ...]:
-    """Return a script's command with placeholders filled in; `{seed}` only for other programs.
-
-    Raises:
-        WorkloadsError: a size or the data has no placeholder, or a placeholder no value.
-    """
+    """Return a script's command with placeholders filled in; `{seed}` only for other programs."""
     values = _values(script, case, seed, port, left_s)
     variables = script.program.env if script.program else ()
     serving = script.program.serving if script.program else None
@@ -107,7 +102,6 @@ def check_script(script: Script, world: int | None = None) -> None:
 
 
 def _check_folder(script: Script) -> None:
-    """Raise WorkloadsError if the folder is a home, or does not contain the file."""
     folder = os.path.abspath(script.folder)
     check_folder(Path(folder))
     if script.command[0] == "-m" or script.program:

@@ -29,7 +29,7 @@ class DeclaredStep:
 
     @classmethod
     def of(cls, step_of: str | None) -> DeclaredStep | None:
-        """Read a declaration such as `AdamW`, `Adam:2` or `loader`."""
+        """Read `AdamW`, `Adam:2` or `loader`."""
         match = STEP_OF.fullmatch(step_of or "")
         if match is None:
             return None
@@ -40,8 +40,7 @@ class DeclaredStep:
 class Instances:
     """A script's optimizers or models, numbered in the order of first use.
 
-    An instance takes the number of an earlier one of its class that no longer exists: a script can make a new
-    optimizer for each stage.
+    An instance takes the number of an earlier one of its class that no longer exists.
     """
 
     def __init__(self) -> None:
@@ -66,7 +65,7 @@ class Instances:
         return number
 
     def label(self, number: int) -> str:
-        """Return the class, numbered if it has several: `Adam:2`."""
+        """Such as `Adam`, or `Adam:2` if there are several."""
         name = self.classes[number]
         return f"{name}:{self._nth(number)}" if self.classes.count(name) > 1 else name
 

@@ -63,7 +63,6 @@ class ScriptPace:
         end: additional seconds of an epoch's end; None if none was observed.
         epoch_steps: None if the loader has no length.
         other_times: share by which the machine can be faster or slower at another time.
-        begun: steps that were observed.
     """
 
     step: MeanSeconds

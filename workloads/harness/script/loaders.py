@@ -22,7 +22,7 @@ class LoaderUse:
 
     Attributes:
         shape: of the first tensor of a batch, at the beginning of an epoch.
-        lengths: of the token ids of a sample, that of each batch so far; empty if a batch is not token ids.
+        lengths: in tokens, of each batch's samples so far; empty if a batch is not token ids.
         batches: in an epoch; None if its sampler has no length.
         rates: batches in a step, between the ends of two steps, of the first batches of each pass.
         first_rate: the same up to the end of the first step that used it; None before.
@@ -58,10 +58,8 @@ class LoaderPass:
 
     Attributes:
         data: key of the loader's data set.
-        batches: so far.
         asked_s: when the last batch was asked for, by `time.perf_counter`.
-        looked_at: batches that were looked at.
-        use: of the loader; None before its first batch, and after its end.
+        use: None before its first batch, and after its end.
         generation: of the count of steps in which it was noted.
         settled: generation in which its batches are looked at no more; -1 before.
         begun: batches used and steps done when it was first noted in this count.
@@ -86,11 +84,7 @@ class LoaderPass:
 
 
 class Loaders:
-    """Notes on all loaders of a script.
-
-    Attributes:
-        generation: how often steps were counted anew.
-    """
+    """Notes on all loaders of a script; `generation` is how often steps were counted anew."""
 
     def __init__(self) -> None:
         self._uses: dict[tuple[int, int | None], LoaderUse] = {}
@@ -108,11 +102,10 @@ class Loaders:
             use.epochs_at.clear()
 
     def knows(self, loader_pass: LoaderPass) -> bool:
-        """True if a pass is noted since steps are counted, so its length is not asked for again."""
+        """True if a pass is noted since steps are counted."""
         return loader_pass.use is not None and loader_pass.generation == self.generation
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
-        """Note the latest batch of a pass; `batches` in it count if the pass is not known yet."""
         before, tensor = loader_pass.batches - 1, first_tensor(batch)
         if before and loader_pass.use is None and loader_pass.ended:
             self._go_on(loader_pass)

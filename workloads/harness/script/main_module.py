@@ -56,7 +56,6 @@ def first_folder(words: Sequence[str]) -> str:
 
 
 def end_as(code: int | None, error: BaseException | None) -> NoReturn:
-    """End this process as Python does, with exit handlers."""
     if isinstance(error, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -127,7 +126,6 @@ class _MarkFinder(MetaPathFinder, Loader):
 
 
 def when_imported(name: str, then: Then) -> None:
-    """Call `then` once with a module, when it is imported or now."""
     if name in sys.modules:
         then(sys.modules[name])
     else:

@@ -59,7 +59,6 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
     """Run a repeat's script, pass its record to `out`, and return the exit code.
 
     Raises:
-        WorkloadsError: the command has a mistake.
         SystemExit: the script ran whole, or this is a process that it forked.
     """
     script, member = repeat.script, membership_in()
@@ -258,10 +257,7 @@ def _doubts(script: Script, amounts: Amounts, epoch_steps: int | None) -> tuple[
 
 
 def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: bool) -> float:
-    """Return the share by which the machine can differ at another time.
-
-    A virtual machine shares its CPU with unseen neighbours; an unknown machine (None) can be virtual.
-    """
+    """Return the share by which the machine can differ at another time; an unknown one (None) can be virtual."""
     is_busy = any(verdict in (Verdict.NOISY, Verdict.UNSTEADY) for verdict, _ in findings)
     may_be_shared = is_virtual is not False and not on_gpu
     return SHARED_TIMES if is_busy or may_be_shared else OTHER_TIMES
@@ -270,10 +266,7 @@ def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: b
 def _job(
     script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending, is_refused: bool
 ) -> JobTime | None:
-    """Return the job's time, measured or, with a known length, predicted.
-
-    A whole run's time is a fact, also if its step `is_refused`.
-    """
+    """Return the job's time, measured or predicted; a whole run's is a fact, also if its step `is_refused`."""
     observed, steps = measurement.observed, script.steps
     has_finished = ending.ended == "finished" and not ending.code
     if script.whole and has_finished and (is_refused or not observed.ends_s):

@@ -21,7 +21,6 @@ Text = Callable[[str], str]
 
 
 def value_of(metric: Metric, outputs: Sequence[str], file_text: Text) -> MetricValue:
-    """Return a metric's value, or raise WorkloadsError if it is missing, ambiguous or not a number."""
     where = metric.file or "the output"
     texts = [file_text(metric.file)] if metric.file else [text for text in outputs if text.strip()]
     values: list[object] = []

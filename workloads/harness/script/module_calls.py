@@ -157,7 +157,6 @@ class _AskedOnError(StandIn):
         self._raised = raised
 
     def items(self) -> Any:
-        """Return the hooks that the script has registered meanwhile, and note a call that raises."""
         frame = sys._getframe(1)
         if frame.f_code is _call_code():
             self._raised(frame.f_locals["self"])
@@ -206,7 +205,6 @@ class OutermostCalls:
         self._end_visits()
 
     def comes(self) -> None:
-        """Put the hook in its place, if it is used and away."""
         if self.visits and not self.hooks.has(VISIT):
             self.hooks.add(VISIT, _Visit(self))
 
@@ -219,7 +217,6 @@ class OutermostCalls:
             self.hooks.drop(VISIT)
 
     def _first_called(self, module: Any, args: Any) -> Any:
-        """Note one of the first calls, and try the hook in the last but one."""
         self._callers.add(get_ident())
         self._count += 1
         if self._count == 1:
@@ -296,12 +293,8 @@ class _Visit:
 class CallsWithResults:
     """A watch on the outermost calls of modules in each thread, with their results, by hooks of all modules.
 
-    The hooks take 4 µs of each call of a module, so they stay for a few steps only.
-
-    Args:
-        called: called with a module, its arguments and its result when an outermost call has ended.
-        skips: returns True if the call that begins is not one of a model.
-        hooks: in place of torch's forward pre-hooks.
+    The hooks take 4 µs of each call of a module, so they stay for a few steps only. `skips` returns True if a
+    call is not one of a model.
     """
 
     def __init__(

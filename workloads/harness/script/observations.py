@@ -36,23 +36,18 @@ class Observations:
         losses_at: for each of them, the steps of optimizers before it.
         loss_due: the next backward call is the first of its step.
         counts_backwards: the next backward call can end a step.
-        backwards: so far; `first_backward_s` is the time of the first.
         loader_s: seconds that the script's main process waited for its loaders, while this was watched.
-        phase_left: steps until the watches rest or wake (`Measurement.optimizer_stepped`).
+        phase_left: steps until the watches rest or wake.
         unseen_backwards: backward calls of each step, while their watch rests; else 0.
-        rest_share: share of the time that the script waits for loaders, while the watch on this rests; else
-            None.
+        rest_share: share of the time that the script waits for loaders, while this watch rests; else None.
         has_new_pass: a pass over a loader began since this was last set to False.
         loading: the thread that waits for a batch of a loader; else 0.
-        awaited: the pass over a loader whose batch was asked for last.
         calls: of models in the present step; None if they are not looked at.
         has_missed: calls of the present step that came before the look at them.
         amounts: of the steps that were looked at, and how often.
-        calls_left: further calls of the model that are steps and need no other look, in a script that trains
-            nothing.
+        calls_left: further calls of the model that are steps and need no other look, without a training.
         inputs_again: inputs like the last one of `input_came`, which are not in `amounts` yet.
         forwards: outermost calls of the model that have begun.
-        compiled: the script has called `torch.compile`.
     """
 
     ends_s: array[float] = field(default_factory=lambda: array("d"))
@@ -102,12 +97,11 @@ class Observations:
         self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
 
     def rest(self, waited_share: float, backwards: int, steps: int) -> None:
-        """Take it that the next steps are like those watched before."""
         self.rest_share, self.unseen_backwards, self.phase_left = waited_share, backwards, steps
         self._rest_from_s = self.now_s()
 
     def count_unseen(self) -> int:
-        """Count the backward calls of the steps of a rest so far; return these steps."""
+        """Count the backward calls of a rest so far; return its steps."""
         steps = len(self.ends_s) - len(self.backwards_at)
         for _ in range(steps):
             self.backwards += self.unseen_backwards
@@ -197,7 +191,6 @@ class Observations:
         self.loaders.count_anew()
 
     def loading_failed(self) -> None:
-        """Note that the last batch that was waited for did not come: the loader is at its end."""
         self.loading = 0
         if self.awaited is not None:
             self.loader_ended(self.awaited)
@@ -210,7 +203,7 @@ class Observations:
 
     @property
     def training_loader(self) -> LoaderUse | None:
-        """The only loader that feeds the training; None if there is none, or several."""
+        """None if there is none, or several."""
         loaders = training_loaders(self.loaders.uses)
         return loaders[0] if len(loaders) == 1 else None
 
@@ -225,7 +218,6 @@ class Observations:
         return loader.steps_of_epoch if loader else None
 
     def amounts_of_step(self, declared: int | None) -> Amounts:
-        """Return samples of a step of this process; the `declared` number if there is one."""
         self._count_inputs()
         loaders = amounts_of_loaders(training_loaders(self.loaders.uses))
         return amounts_of_step(declared, loaders, amounts_of_steps(self.amounts))

@@ -43,7 +43,6 @@ class Ending:
 
 
 def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Timing | None, Timing | None]:
-    """Return a step's times by the host's clock, and by the device's."""
     if times.sampled is None:
         return _early_timing(times, observed, rules), None
     sampled, warm = times.sampled, times.warm
@@ -183,7 +182,6 @@ def misplaced(device: str, observed: Observations) -> list[Finding]:
 
 
 def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]:
-    """Return the losses before one that is not finite, and a finding about that."""
     losses = [float(loss) for loss in observed.losses]
     for place, loss in enumerate(losses):
         if not math.isfinite(loss):

@@ -28,7 +28,6 @@ class HasPeak(Protocol):
 def start_program(
     words: Sequence[str], environ: Mapping[str, str], folder: str, errors: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """Start a program as a session leader, its output in a pipe, or raise WorkloadsError."""
     try:
         return subprocess.Popen(
             words,

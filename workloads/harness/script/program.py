@@ -59,7 +59,6 @@ class Call:
 
 
 def measure_program(repeat: Repeat, phases: Phases, out: Out) -> int:
-    """Call a repeat's command, pass its record to `out`, and return the exit code, or raise WorkloadsError."""
     script = repeat.script
     assert script is not None and script.program is not None
     started_at, program = now_text(), script.program

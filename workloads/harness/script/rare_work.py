@@ -50,13 +50,13 @@ class RareWork:
     is_single: bool = False
 
     def times(self, steps: float, begun: int) -> float:
-        """Return its expected times in the next `steps` steps after `begun` ones."""
+        """Return its expected times in the next steps."""
         if self.every is None:
             return steps * len(self.excess_s) / self.seen
         return (begun - 1 - self.last + steps) // self.every
 
     def bounds_s(self, steps: float, begun: int) -> tuple[float, float, float]:
-        """Return its expected seconds in the next `steps` steps, with 95 % bounds."""
+        """Return its expected seconds in the next steps, with 95 % bounds."""
         times, mean_s = self.times(steps, begun), statistics.fmean(self.excess_s)
         if steps <= 0:
             return 0.0, 0.0, 0.0
@@ -94,12 +94,7 @@ def rare_places(steps_s: Mapping[int, float]) -> list[int]:
 
 
 def rare_work(steps_s: Mapping[int, float], rare: Sequence[int], usual_s: float) -> list[RareWork]:
-    """Return the kinds of work in rare steps, regular ones and the rest.
-
-    Args:
-        steps_s: seconds of a step by its place, from 0 at the script's first step.
-        rare: places of the rare ones.
-    """
+    """Return the kinds of work in rare steps; `steps_s` are seconds by a step's place from 0."""
     excess = {place: steps_s[place] - usual_s for place in rare}
     first, last = min(steps_s), max(steps_s)
     kinds, rest = list[RareWork](), set(rare)
@@ -140,10 +135,7 @@ def _by_size(excess: Mapping[int, float]) -> list[list[int]]:
 
 
 def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: int) -> float | None:
-    """Return the steps between regular work; None if it is not regular.
-
-    Two times are regular only if planned, with the first as far from the script's start as from the second.
-    """
+    """Return the steps between regular work; None if it is not regular."""
     gaps = [later - place for place, later in pairwise(places)]
     if not gaps:
         return None

@@ -114,7 +114,7 @@ def served(
 
 @contextmanager
 def _running(serving: Serving, environ: Mapping[str, str], folder: str) -> Iterator[LiveServer]:
-    """Start a server, and end its group afterwards, also if this process is killed, or raise WorkloadsError."""
+    """Start a server, and end its group afterwards, also if this process is killed."""
     if not reply(serving.ready, ANSWER_S):
         raise WorkloadsError(
             f"{serving.ready} answers before the server is started: write {{port}} for a port that is free"
@@ -173,7 +173,6 @@ def _wait(server: LiveServer, case: Case, ends_s: float) -> list[Finding]:
 
 
 def reply(address: str, timeout_s: float) -> str:
-    """Return an empty text for status 200, else a clause with the answer."""
     try:
         with _OPENER.open(address, timeout=timeout_s) as response:
             status = response.status

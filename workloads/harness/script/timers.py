@@ -42,7 +42,6 @@ class BlockTimer:
         self._first = _event()
 
     def end(self, steps: int) -> TimedBlock:
-        """End a block; return it, or on a GPU the one before it."""
         last = _event() if self._first is not None else None
         wall_s = self._observed.now_s() - self._begun_s
         if last is None:
@@ -71,7 +70,6 @@ def gpu_in_use() -> int:
 
 
 def gpus_in_use() -> int:
-    """Return the number of GPUs on which this process has held tensors."""
     if not uses_gpu():
         return 0
     cuda: Any = sys.modules["torch"].cuda

@@ -22,7 +22,7 @@ class Turn:
         ends_with: number of the optimizer whose step ends an iteration.
         every: its steps in an iteration.
         begins: place in the order at which the phase begins.
-        is_settled: the order was seen to repeat itself; otherwise the next steps can show another one.
+        is_settled: the order was seen to repeat itself.
     """
 
     ends_with: int
@@ -108,8 +108,8 @@ class OptimizerTurns:
         order: the numbers of the optimizers that have stepped, up to `MOST_LOGGED`.
         turns: iterations of each phase so far, the present phase last.
         keys: keys of the optimizers, by number.
-        has_late: an optimizer first stepped after `MOST_LOGGED` steps of others. Each of its steps counts as
-            an iteration.
+        has_late: an optimizer first stepped after `MOST_LOGGED` steps of others; its steps count as
+            iterations.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,6 @@ class OptimizerTurns:
         return taken
 
     def look(self) -> bool:
-        """Return whether iterations now end elsewhere."""
         if not self.order:
             return False
         self._next_look = int(LOOK_GROWTH * len(self.order)) + 1

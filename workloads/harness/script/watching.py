@@ -43,7 +43,6 @@ class WatchedNumber:
         self._note(owner, value)
 
     def remove(self) -> None:
-        """End the watch; the instances keep their values."""
         if self._kind.__dict__.get(self._name) is self:
             delattr(self._kind, self._name)
 

@@ -39,7 +39,6 @@ class ImageKind:
         images, held_out: number of training and test images in the published set.
         mean, std: for the normalisation of its pixels, from 0 to 1.
         contrast: brightness of the class pattern in drawn images, of 255; the noise goes up to 190.
-        read: reads the published files in a folder.
     """
 
     name: str
@@ -112,7 +111,7 @@ def normalised(kind: ImageKind, images: torch.Tensor) -> torch.Tensor:
 
 
 def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -> Images:
-    """Return `count` training images, and perhaps that share of the test images, or raise WorkloadsError."""
+    """Return `count` training images, and perhaps that share of the test images."""
     import torch
 
     held = -(-count * kind.held_out // kind.images) if held_out else 0

@@ -37,7 +37,7 @@ class Cora:
 
 
 def read_mnist(folder: Path) -> tuple[Table, Table, str]:
-    """Return training set, test set and source: IDX files, plain or .gz, or raise WorkloadsError."""
+    """Return training set, test set and source: IDX files, plain or .gz."""
     names = [f"{part}-{kind}" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     paths = [_found(folder, f"{name}-ubyte", ("", "MNIST/raw"), ("", ".gz")) for name in names]
     contents = [_content(path) for path in paths]
@@ -51,7 +51,7 @@ def read_mnist(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
-    """Return training set, test set and source: the binary or the Python version, or raise WorkloadsError."""
+    """Return training set, test set and source: the binary or the Python version."""
     binary = any((base / "data_batch_1.bin").is_file() for base in (folder, folder / BINARY))
     ending, places = (".bin", ("", BINARY)) if binary else ("", ("", PICKLED))
     paths = [_found(folder, f"{name}{ending}", places, ("",)) for name in BATCHES]
@@ -63,7 +63,7 @@ def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cora(folder: Path) -> Cora:
-    """Return the graph of `cora.content` and `cora.cites`, or raise WorkloadsError."""
+    """Return the graph of `cora.content` and `cora.cites`."""
     paths = [_found(folder, name, ("", "cora"), ("",)) for name in ("cora.content", "cora.cites")]
     contents = [_content(path) for path in paths]
     rows = _rows(contents[0], paths[0])

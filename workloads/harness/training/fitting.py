@@ -64,12 +64,7 @@ def classifier_step(env: Env, recipe: Recipe, images: Images, tolerance: float =
 
 @dataclass(frozen=True, slots=True)
 class ClassifierFit:
-    """A whole training over shuffled images, with a test after each epoch.
-
-    Attributes:
-        seed: of the weights and of the order of the images.
-        images, labels, held_images, held_labels: as in `Images`, on the device.
-    """
+    """A whole training over shuffled images, with a test after each epoch; images and labels as in `Images`."""
 
     env: Env
     recipe: Recipe
@@ -84,7 +79,6 @@ class ClassifierFit:
     held_labels: torch.Tensor
 
     def run(self) -> JobResult:
-        """Train from fresh weights; the accuracy after the last epoch is the metric."""
         import torch
 
         own, learner = fresh(self.env, self.recipe, self.seed)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, float]:
     """Return FLOPs of convolutions and linear layers, forward and in a training step.
 
-    A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward.
-    Backward takes as many for the gradient of W, and as many for that of its input if needed. The model runs
-    on tensors without data.
+    A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward;
+    backward as many for the gradient of W, and for that of its input if needed. The model runs on tensors
+    without data.
     """
     import torch
 

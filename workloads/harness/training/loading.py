@@ -62,7 +62,6 @@ class Loader:
 
         Raises:
             UnsupportedError: the processes' shared memory is too small, or their sockets cannot be made.
-            WorkloadsError: `workers` is far too large.
         """
         import torch
         from torch.utils.data import DataLoader, RandomSampler, TensorDataset
@@ -93,7 +92,6 @@ class Loader:
         return len(self._loader)
 
     def restart(self, epoch: int | None = None) -> None:
-        """Begin the next or a given epoch, with the present data."""
         self.stop()
         self.epoch, self._place = self.epoch + 1 if epoch is None else epoch, -1
         self._order.manual_seed(self._seed + self.epoch)
@@ -146,7 +144,6 @@ def loaded_training(
     unit: str,
     tolerance: float = 1.0,
 ) -> Prepared:
-    """Return a training step on the loader's next batch; else as `training_step`."""
     learner = Learner(env, model, optimizer)
 
     def step() -> torch.Tensor:
@@ -179,7 +176,6 @@ def loaded_training(
 def loaded_inference(
     model: torch.nn.Module, loader: Loader, *, unit: str, tolerance: float = 1.0
 ) -> Prepared:
-    """Return a forward pass of the loader's next batch; else as `inference_step`."""
     import torch
 
     model.eval()
@@ -246,6 +242,5 @@ def _check_semaphores() -> None:
 
 
 def _end_with_parent(worker: int) -> None:
-    """End a loader process with the measuring process, however that ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -59,7 +59,6 @@ def training_step(
         model: on the device, in fp32; fp16 and bf16 are mixed precision by autocast, fp16 with a loss scale.
         loss: `loss(model, *inputs)`, the mean over the batch, a tensor without dimensions.
         inputs: one batch, on the device; the model is called with the first.
-        unit, units: name and number of things in a step.
         tolerance: multiplies the precision's bound.
         flops: of a step in matrix products, if the model has others than in its layers.
         after: called after every step, such as for a moving average of the weights.
@@ -108,11 +107,7 @@ def inference_step(
     data: str = "synthetic",
     large: bool = False,
 ) -> Prepared:
-    """Return an inference step on one batch; its first results are checked.
-
-    A `large` model, for which float64 on the host would take minutes, is checked by a copy on the device, in
-    a wider type.
-    """
+    """Return an inference step on one batch; its first results are checked, of a `large` model on the device."""
     import torch
 
     called = env.compiled(model.eval())
@@ -249,9 +244,8 @@ class Learner:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute `reference` on the device, in a wider type, block by block.
 
-        Float64 on the host would take minutes. If the device has no room for a whole wider copy, blocks come
-        from the host one by one, in seconds. The step's own gradients are freed, except those of a graph,
-        because each replay fills the same.
+        If the device has no room for a whole wider copy, blocks come from the host one by one. The step's own
+        gradients are freed, except those of a graph, because each replay fills the same.
         """
         if self._env.mode not in CAPTURED:
             self.optimizer.zero_grad(set_to_none=True)
@@ -263,7 +257,6 @@ class Learner:
         return apart(exact, loss, inputs, wide), gradients_of(exact)
 
     def exact(self) -> torch.nn.Module:
-        """Return the initial model, in float64 on the host, with the watched step's dropout."""
         import torch
 
         exact = copy_on("cpu", self.model)

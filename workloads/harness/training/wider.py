@@ -35,7 +35,6 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def place_of(device: torch.device, weights_bytes: int) -> torch.device:
-    """Return the device if a reference's wide weights and work fit, else the host."""
     import torch
 
     return device if free_bytes(device) >= ROOM * weights_bytes else torch.device("cpu")
@@ -60,10 +59,7 @@ def apart(
     inputs: Sequence[torch.Tensor],
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Return the mean loss in float64 on the host, with gradients in the model.
-
-    Samples that no layer joins go through one by one, to save memory.
-    """
+    """Return the mean loss in float64 on the host, sample by sample, with gradients in the model."""
     import torch
 
     joined = any(isinstance(module, torch.nn.BatchNorm2d) for module in exact.modules())
@@ -82,7 +78,6 @@ def as_it_began(
     dtype: torch.dtype,
     device: torch.device,
 ) -> torch.nn.Module:
-    """Return a copy of a model with its initial tensors; other tensors are shared with the model."""
     import torch
 
     copies: dict[int, Any] = {}

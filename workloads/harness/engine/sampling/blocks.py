@@ -70,10 +70,7 @@ class Sampler:
 
 
 def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rules) -> Sampler:
-    """Return a sampler with blocks and samples of the length that the rules require.
-
-    On a device a single step includes the whole wait for its end, which a block has once.
-    """
+    """Return a sampler; on a device a single step includes the wait for its end, which a block has once."""
     sampler = Sampler(step, clock, between, 1, 1)
     step_s, block_s = _once(sampler, clock)
     while (wanted := block_size(step_s, timer_s, rules)) > sampler.block:

@@ -39,7 +39,6 @@ def mean_bounds(
     Args:
         earlier: values just before the samples, which also show the correlation.
         bias: further error of the mean, which widens the interval on both sides.
-        size: samples of a batch, if known.
     """
     size = size or batch_size([*earlier, *samples])
     count = len(samples) // size

@@ -44,7 +44,6 @@ class Ramp:
         return abs(float(self.above[-count] - self.above[-1])) / mean_s
 
     def drift(self, mean_s: float, count: int) -> float:
-        """Return by what share the second half of the last `count` values is slower."""
         half = max(count // 2, 1)
         last = self.above[-count:]
         return float(last[-half:].mean() - last[:half].mean()) / mean_s

@@ -110,7 +110,6 @@ class Rules:
         )
 
     def on_device(self) -> "Rules":
-        """Return the rules for a GPU, whose clock settles slowly and falls when idle."""
         return replace(
             self,
             stretch_s=2 * self.stretch_s,
@@ -132,7 +131,6 @@ class Rules:
         )
 
     def brief(self) -> "Rules":
-        """Return rules for smoke tests, whose times mean little."""
         return replace(
             self,
             stretch_s=0.0,
@@ -154,7 +152,6 @@ def rules_of(repeat: Repeat) -> Rules:
 
 
 def block_size(step_s: float, timer_s: float, rules: Rules) -> int:
-    """Return the steps of a block with a timing cost within `block_over_timer`."""
     target = max(rules.block_over_timer * timer_s, rules.block_min_s)
     return max(1, round(target / step_s + 0.5)) if step_s < target else 1
 

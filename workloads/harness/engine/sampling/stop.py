@@ -113,7 +113,6 @@ def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool
 
 
 def settling(rules: Rules, now: Callable[[], float]) -> Rule[tuple[float, ...]]:
-    """Ask for samples that do not count."""
     samples, ends = [], now() + rules.settle_s
     while now() < ends:
         samples.append((yield))
@@ -182,7 +181,6 @@ class WindowLook:
 
 
 def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> WindowLook:
-    """Look at a device at its power limit, without a prediction by few batches."""
     is_notable = abs(trends[-1]) > DRIFT_OF_BATCHES
     width = _width(mean_interval(window.batches(rules.batch_s)))
     return WindowLook(_is_ramp(trends, rules.drift), trends[-1] if is_notable else 0.0, width)
@@ -245,7 +243,6 @@ def samples_in(batch_s: float, sample_s: float) -> int:
 
 
 def is_precise(samples: Sequence[float], rules: Rules) -> bool:
-    """Return whether enough independent batches bound the samples' mean within the rules."""
     found = mean_bounds(samples, size=1 if rules.is_long else None)
     width = _width(found.interval)
     return width is not None and found.batches >= rules.batches and width <= rules.half_width
@@ -267,7 +264,6 @@ def trend(batches: Sequence[float]) -> float:
 
 
 def _is_ramp(drifts: Sequence[float], share: float) -> bool:
-    """Return whether the samples drift, always in one direction."""
     return all(abs(drift) > share and drift * drifts[0] > 0 for drift in drifts)
 
 
