@@ -58,7 +58,6 @@ def net() -> torch.nn.Module:
 
 
 def several(batch: int) -> None:
-    """Raise WorkloadsError for a batch of one, whose single pixel cannot be normalised."""
     if batch < 2:
         raise WorkloadsError(f"size batch={batch} must be at least 2: the network normalises over the batch")
 

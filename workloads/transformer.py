@@ -67,7 +67,6 @@ def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared
 
 
 def forward_flops(width: int, length: int, batch: int, predictions: int) -> float:
-    """Return FLOPs forward, with the scores of `predictions` positions."""
     blocks = 2.0 * batch * length * DECODER_LAYERS * 12 * width**2
     return blocks + 2.0 * predictions * width * DECODER_VOCABULARY + attention_flops(width, length, batch)
 

@@ -66,7 +66,6 @@ def _serve(connection: socket.socket, phases: Phases, measure: Measure) -> int:
 
 
 def _begun(order: str, descriptor: int, phases: Phases, measure: Measure) -> int:
-    """Measure an order's repeat, or serve models without one; the descriptor is a lock or a socket."""
     if order:
         os.environ[INHERITED] = str(descriptor)
         return measure(order, phases)

@@ -75,7 +75,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def repeat(options: argparse.Namespace) -> int:
-    """Measure a repeat that another process of this version passes as JSON."""
     return _measure_here(partial(_ordered, options.json))
 
 

@@ -27,7 +27,6 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the message and code 2; prefer an unknown option to a missing one."""
         if "required" in message:
             known = self._option_string_actions
             words = (word.partition("=")[0] for word in self._given if word.startswith("--"))

@@ -28,7 +28,6 @@ class Records:
         self._folder = folder
 
     def put(self, record: Record) -> None:
-        """Print or write a record, or say which file it went to."""
         if not self.kept:
             try:
                 return self._put(record)
@@ -70,7 +69,6 @@ def _reason(error: Exception) -> str:
 
 
 def _new_file() -> Path:
-    """Make a file in the current folder, or in another with room."""
     for folder in (os.curdir, tempfile.gettempdir(), SHARED_MEMORY, os.path.expanduser("~")):
         with suppress(OSError):
             return _file_in(folder)

@@ -119,7 +119,6 @@ def _passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]:
 
 
 def _is_in_foreground() -> bool:
-    """Return whether the terminal's keys signal this process and its children."""
     try:
         with open("/dev/tty", "rb") as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()

@@ -154,7 +154,6 @@ class Env:
     phase: Callable[[str], AbstractContextManager[object]] = nullcontext
 
     def randn(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Draw standard normal values, on the device, in the case's precision and layout."""
         import torch
 
         return self._drawn(torch.randn, shape, dtype or self.dtype)
@@ -192,7 +191,6 @@ class Env:
         return sorted(torch.randperm(high, generator=self.generator)[:count].tolist())
 
     def model(self, build: Callable[[], Module], dtype: torch.dtype | None = None) -> Module:
-        """Build a model with seeded weights, on the device, in the layout and `dtype` (fp32)."""
         import torch
 
         with torch.random.fork_rng(devices=[]):

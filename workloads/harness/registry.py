@@ -146,7 +146,6 @@ def summary_of(name: str) -> str:
 
 
 def add(new: Workload) -> None:
-    """Register a workload, replacing one of the same name."""
     _found[new.name] = new
 
 

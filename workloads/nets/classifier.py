@@ -78,7 +78,6 @@ def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers
 
 
 def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job:
-    """Return forward passes through the loader; the last result is compared with float64."""
     import torch
 
     images = pictures(env, min(batches, EPOCH) * batch)[0].to(env.dtype)

@@ -53,7 +53,6 @@ ddpm_workload = partial(
 
 
 def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepared:
-    """Prepare steps on the same pictures, noise and times, shared by the ranks."""
     import torch
 
     from workloads.harness.group.distributed import check_exchange

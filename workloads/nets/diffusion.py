@@ -112,7 +112,6 @@ class LoadedSteps:
         return self.trainer.step(flipped(images, self._drawn[0]), *self._drawn[1:])
 
     def exact(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return `Trainer.seen` of the last step in float64."""
         flips, noise, times = (tensor[:count].cpu() for tensor in self._drawn)
         (images,) = self._loader.latest()
         return self.trainer.exact(flipped(images[:count], flips), noise, times)
@@ -211,7 +210,6 @@ class Trace:
     """Every step's time, without waits for the device, and ranks' memory at some."""
 
     def __init__(self, device: torch.device, steps: int, every: int = 50) -> None:
-        """Note memory after each `every` steps, and after the last."""
         self._device, self._steps, self._every = device, steps, every
         self._marks: list[Any] = [self._mark()]
         self._memory: list[tuple[int, int, int, int, int]] = []

@@ -67,7 +67,6 @@ def drawn_gpt(env: Env, shape: GptShape) -> Gpt:
 
 
 def next_token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross entropy of each token [b, l + 1] but the first."""
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 

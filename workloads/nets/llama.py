@@ -50,7 +50,6 @@ class LlamaAttention(nn.Module):
     def forward(
         self, x: torch.Tensor, turns: torch.Tensor, cache: Cache = None, start: int = 0
     ) -> torch.Tensor:
-        """Attend from l positions after `start`; the cache takes their keys and values."""
         query, key, value = self.project(x, turns)
         if cache is not None:
             keys, values = cache
@@ -99,7 +98,6 @@ class Llama(nn.Module):
     def forward(
         self, tokens: torch.Tensor, turns: torch.Tensor, caches: Sequence[Sequence[torch.Tensor]], start: int
     ) -> LlamaTrace:
-        """Take `tokens` [b, l] after `start` others in the caches."""
         x = self.embed(tokens)
         ends = []
         for block, of_block in zip(self.blocks, caches, strict=True):

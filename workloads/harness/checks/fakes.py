@@ -167,7 +167,6 @@ def faked(
 
 
 def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:
-    """As `torch.nn.Module._apply`, but replace each tensor by the moved one."""
     for child in module.children() if recurse else ():
         child._apply(function)
     for name, parameter in module._parameters.items():
@@ -257,7 +256,6 @@ def _gather(parameter: torch.nn.Parameter, buffer: torch.Tensor) -> None:
 
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute inside, if this version of torch has it."""
     if not hasattr(owner, name):
         yield
         return

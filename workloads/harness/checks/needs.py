@@ -122,7 +122,6 @@ def _work_of(prepared: Prepared, fakes: Fakes) -> StepWork:
 
 
 def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
-    """Take the engine's stages, without references that a GPU's host computes."""
     with_reference = device == "cpu" or prepared.reference_on_device
     prepared.step()
     result = first_step(prepared)

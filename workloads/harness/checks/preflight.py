@@ -63,7 +63,6 @@ def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:
 
 
 def gpus(expected: int, nvml: Any = None, torch: Any = None, root: Path = ROOT) -> list[Finding]:
-    """Check that torch can use `expected` GPUs, up to the first obstacle."""
     torch = torch or importlib.import_module("torch")
     cuda = torch.version.cuda
     if cuda is None:

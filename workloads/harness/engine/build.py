@@ -65,7 +65,7 @@ class Order:
 def build(
     workload: Workload, repeat: Repeat, device: Device, phases: Phases, rank: int = 0, world: int = 1
 ) -> Built:
-    """Build process `rank`'s part of the workload in the fastest layout; one is in memory at a time."""
+    """Build process `rank`'s part in the fastest layout; one is in memory at a time."""
     order, mode = Order(workload, repeat, device, phases, rank, world), repeat.case.mode
     with phases("compile" if mode in COMPILED else "build"):
         check_mode(device, mode)

@@ -40,9 +40,7 @@ class Clock(Protocol):
 
     def now(self) -> float: ...
 
-    def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the seconds per step without the host's gaps."""
-        ...
+    def busy_s(self, step: Step, count: int, hold_s: float) -> float | None: ...
 
 
 class HostClock:

@@ -24,7 +24,6 @@ class WrongError(WorkloadsError):
 
 
 def first_step(prepared: Prepared) -> torch.Tensor:
-    """Take a step from the initial state, recorded for the reference."""
     if prepared.reset:
         prepared.reset()
     with prepared.watched():

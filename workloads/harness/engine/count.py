@@ -88,7 +88,6 @@ def counted() -> Iterator[Counts]:
 
 
 def _unfused_attention(counts: Counts) -> AbstractContextManager[object]:
-    """Note each call of attention in which no kernel of attention ran."""
     from torch.nn.functional import scaled_dot_product_attention
     from torch.overrides import TorchFunctionMode
 

@@ -302,7 +302,6 @@ def _scaling(stage: Stage) -> str:
 
 
 def _trained(stage: Stage, first_loss: float, ended: tuple[float, int]) -> Training:
-    """Return a training's losses, as means over ranks, or raise WrongError if they did not fall."""
     last_loss, steps = ended
     if stage.member:
         first_loss, last_loss = stage.member.mean(first_loss), stage.member.mean(last_loss)

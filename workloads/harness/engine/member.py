@@ -40,21 +40,18 @@ class GroupMember(Protocol):
 
     def mean(self, value: float) -> float: ...
 
-    def slowest(self, seconds: float | None) -> float | None:
-        """Return the largest of the members' seconds; None if a member has None."""
+    def slowest(self, seconds: float | None) -> float | None: ...
 
     def cpu_s(self) -> float:
         """Return CPU seconds of all members, their children and their starter."""
 
-    def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
-        """Keep this member's readings, right after the samples."""
+    def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None: ...
 
     def group(self, scaling: str, apart: Apart | None) -> Group: ...
 
     def measure_apart(
         self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
-    ) -> Apart:
-        """Time steps with and without the exchange of gradients for about `cap_s` seconds."""
+    ) -> Apart: ...
 
     def measure_alone(self, step: Step, block: int) -> None: ...
 

@@ -38,7 +38,6 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the profiler's own messages off the terminal."""
     before = os.environ.get(LOG_LEVEL)
     os.environ[LOG_LEVEL] = before or SILENT
     try:

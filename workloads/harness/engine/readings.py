@@ -122,7 +122,6 @@ class Readings:
         return is_at_limit
 
     def opened(self, index: int = 0) -> None:
-        """Check, once a device is open, that the watched GPU is CUDA's `index`."""
         if self.gpu.is_lost:
             return
         opened = _properties(index) if self.device == "cuda" else None
@@ -142,7 +141,6 @@ class Readings:
             self.environment["gpus"] = [_as_slice(card, opened) for card in self.environment["gpus"]]
 
     def _card_of_slice(self) -> str:
-        """Return the UUID of the watched slice's card, which CUDA can give for the slice."""
         parts = [card.get("mig_slice") or {} for card in self.environment["gpus"]]
         return next((part.get("of", "") for part in parts), "")
 

@@ -104,7 +104,6 @@ def _timed(take: Sampler, rules: Rules, timer_s: float, warm: WarmUp, sampled: S
 
 @contextmanager
 def quiet_collector(phases: Phases) -> Iterator[None]:
-    """Keep Python's garbage collector out of the samples."""
     with ExitStack() as stack:
         with phases("probe"):
             stack.enter_context(collector_off())

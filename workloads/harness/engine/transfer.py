@@ -24,7 +24,6 @@ def size_bytes(tensors: Sequence[torch.Tensor]) -> int:
 
 
 def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: torch.Tensor) -> Transfer:
-    """Measure median seconds of moving `inputs` there and `result` back."""
     if device.is_host:
         return Transfer()
     import torch

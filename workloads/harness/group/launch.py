@@ -51,7 +51,6 @@ LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distba
 
 
 def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
-    """Return this process's membership in a group that torchrun started, if any."""
     member = ranks.membership_in()
     if member is None:
         return None

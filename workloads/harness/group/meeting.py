@@ -9,7 +9,6 @@ GLOO = "GLOO_SOCKET_IFNAME"  # docs.pytorch.org/docs/stable/distributed.html, "C
 
 
 def no_meeting(device: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return why ranks would wait in vain for each other here."""
     return _no_loopback() or (_no_interface(environ) if device == "cpu" else None)
 
 

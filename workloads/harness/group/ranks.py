@@ -51,7 +51,6 @@ class RankProgress:
 
 
 def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
-    """Read this process's rank as torchrun set it."""
     if "TORCHELASTIC_RUN_ID" not in environ:
         return None
     world, local = int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"])
@@ -104,7 +103,6 @@ def stepped(steps: int | None = None) -> None:
 
 
 def exchanged(count: int) -> None:
-    """Note the number of collective operations begun."""
     if _row is not None:
         _row[2] = count
 

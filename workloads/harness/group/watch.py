@@ -70,7 +70,6 @@ class Watch:
                 return
 
     def _idle(self, worked: dict[int, float], since_s: float) -> bool:
-        """Return whether all have begun, and those that others wait for do not work."""
         waited = laggards(self.rows)
         return all(row.pid for row in self.rows) and all(
             cpu_s(self.rows[rank].pid) - worked.get(self.rows[rank].pid, 0.0) < IDLE_SHARE * since_s

@@ -24,7 +24,6 @@ def code_facts(folder: Path = CODE, environ: Mapping[str, str] = os.environ) -> 
 
 
 def code_hash(folder: Path = CODE) -> str | None:
-    """Return 12 hex digits of a hash over a folder's Python files and names."""
     total = hashlib.sha256()
     files = sorted(folder.rglob("*.py"))
     for path in files:

@@ -148,7 +148,6 @@ def binding(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def numa_nodes(root: Path = ROOT, cpus: Collection[int] | None = None) -> list[int]:
-    """Return our CPUs' memory nodes, sorted; empty if unknown."""
     folder, own = root / "sys/devices/system", sorted(affinity() if cpus is None else cpus)
     nodes = {link.name.removeprefix("node") for cpu in own for link in folder.glob(f"cpu/cpu{cpu}/node*")}
     return sorted(int(node) for node in nodes if node.isdigit())
@@ -241,7 +240,6 @@ def keyed(text: str) -> dict[str, int]:
 
 
 def _machine_time(root: Path) -> tuple[dict[str, float], str]:
-    """Return seconds by /proc/stat: user nice system idle iowait irq softirq steal."""
     path = root / "proc/stat"
     text, why = read_text(path)
     lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]

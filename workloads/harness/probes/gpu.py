@@ -91,7 +91,6 @@ class Gpu:
         return self._numbers(("gpu_foreign_processes",))
 
     def own_memory(self) -> Readings:
-        """Return `gpu_own_memory_bytes`: this process's memory by the driver, with context and libraries."""
         return self._numbers(("gpu_own_memory_bytes",))
 
     def health(self) -> Readings:

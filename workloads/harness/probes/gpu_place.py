@@ -56,7 +56,6 @@ def _is_card(place: Path) -> bool:
 
 
 def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:
-    """Return the memory node of the card's CPUs; None if unknown."""
     text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
     domain, _, rest = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, Linux 4
     node = read_text(root / f"sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node")[0].strip()

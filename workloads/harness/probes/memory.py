@@ -36,7 +36,6 @@ def resident_bytes() -> int | None:
 
 
 def host_available_bytes() -> int | None:
-    """Return the bytes that the machine can give without swapping; None if unknown."""
     try:
         import psutil
 
@@ -81,7 +80,6 @@ def oom_kills(root: Path = ROOT) -> int | None:
 def readings(
     root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return `peak_rss_bytes`, `available_bytes` and `oom_kills`, and why others are absent."""
     values: dict[str, float] = {"peak_rss_bytes": float(peak_rss_bytes(root))}
     missing: dict[str, str] = {}
     for name, value, why in (

@@ -14,7 +14,6 @@ LISTEN_S = 60.0
 
 
 def sockets_fault(folder: str = "") -> str:
-    """Return why loader processes would hang here: a long temporary path."""
     folder = folder or tempfile.gettempdir()
     size = len(os.fsencode(folder))
     if size <= MOST_BYTES or _can_listen(folder):

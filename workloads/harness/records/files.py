@@ -83,7 +83,6 @@ def write_record(folder: Path, record: Record) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record | RecordError]:
-    """Yield each record of a file, run or folder, or its error."""
     if not path.exists():
         raise WorkloadsError(f"{path} does not exist; name a file of records or a run's folder")
     folder = path / "records" if (path / "records").is_dir() else path  # a run has other JSON files too

@@ -143,7 +143,6 @@ def t_quantile(p: float, df: float) -> float:
 
 
 def t_tail(t: float, df: float) -> float:
-    """Return the chance that Student's t exceeds t >= 0."""
     df = min(df, _NORMAL)
     return _beta_fraction(df / (df + t * t), df / 2, 0.5) / 2
 
@@ -231,7 +230,6 @@ def ratio_p(
 
 
 def two_sided_p(distance: float, error: float, df: float) -> float:
-    """Return the chance of a distance this far from 0."""
     if not error > 0:
         return float(distance == 0)
     return 2 * t_tail(abs(distance) / error, df)

@@ -75,7 +75,6 @@ class Repeat:
 
     @classmethod
     def from_json(cls, text: str) -> "Repeat":
-        """Read a repeat, or raise RecordError."""
         try:
             raw = json.loads(text, parse_float=finite, parse_constant=finite)
         except (ValueError, RecursionError) as error:

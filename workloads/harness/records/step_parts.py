@@ -83,7 +83,6 @@ def card_gap(ratio: float, by_card: float) -> float:
 
 
 def is_cards(ratio: float, by_card: float) -> bool:
-    """Return whether a ratio would be nearly the same without waiting."""
     return card_gap(ratio, by_card) <= NOTABLE
 
 

@@ -191,7 +191,6 @@ def _states(folder: Path, room: Path) -> dict[str, FileState]:
 
 
 def _place(original: Path, room: Path) -> Path:
-    """Return a copy's place, below folders named and filled like the original's."""
     here, path = room, [parent for parent in reversed([*original.parents][:ABOVE]) if parent.name]
     for above, below in pairwise([*path, original]):
         here = here / above.name

@@ -85,7 +85,6 @@ def _open(path: Path) -> int:
 
 
 def _make_own(folder: Path) -> None:
-    """Make a private folder, or raise OSError if another user's entry is in its place."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

@@ -169,7 +169,6 @@ class _Look:
     def _take(
         self, name: str, entry: os.DirEntry[str], contents: FolderContents, folders: dict[str, FolderContents]
     ) -> None:
-        """Note one entry; sockets and other special files are left out."""
         if entry.is_symlink() and not self._is_content(name, entry.path, contents):
             return
         if entry.is_file():

@@ -92,7 +92,6 @@ class ForkServer:
             until_started.pop_all()
 
     def fork(self, order: str, descriptors: Iterable[int]) -> int:
-        """Fork a session leader with these descriptors, and return its id, or raise NoForkError."""
         self._socket.settimeout(START_S)
         answer = b""
         try:
@@ -153,7 +152,6 @@ def _started(environ: Mapping[str, str], streams: Streams, orders: int) -> subpr
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and reap it, unless the kernel cannot end it."""
     process.kill()
     with suppress(subprocess.TimeoutExpired):
         process.wait(REAP_S)
@@ -205,7 +203,6 @@ class ForkServers:
         return process
 
     def kill(self) -> None:
-        """Kill the servers with their processes, from any thread."""
         for server in [*self._servers.values()]:
             server.kill()
 
@@ -231,7 +228,6 @@ class ForkServers:
 
 
 def _inheritance() -> tuple[object, ...]:
-    """Return a fresh process's inheritance, the code included, besides its environment."""
     files = [Path("/proc/self") / name for name in ("limits", "cgroup")]
     texts = [file.read_text() if file.exists() else "" for file in files]
     scheduling = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)

@@ -14,7 +14,6 @@ AFTER = r"(?=$|[/:,;\"'\s\])}?&#])"
 
 
 def moved(text: str, folder: str, copy: str, stay: Sequence[str] = ()) -> str:
-    """Return a text with a copy's paths for a folder's, but for entries that `stay`."""
     kept = f"(?!/(?:{'|'.join(map(re.escape, stay))}){AFTER})" if stay else ""
     for name in dict.fromkeys((folder, os.path.realpath(folder))):
         text = re.sub(f"{BEFORE}{re.escape(name)}{AFTER}{kept}", lambda _: copy, text)

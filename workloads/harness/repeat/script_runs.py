@@ -46,7 +46,6 @@ def run_script(
 
 
 def kept_apart(keep: str | None, folder: Path) -> Path | None:
-    """Return the folder of kept files, which is not the script's folder itself."""
     if keep and os.path.realpath(keep) == os.path.realpath(folder):
         raise WorkloadsError(
             f"keep is {keep}, which is the script's folder; name another one, such as {keep}/kept"
@@ -111,7 +110,6 @@ def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
 
 
 def with_hint(record: Record, ended: Iterable[Record]) -> Record:
-    """Add a hint if the script ended far earlier than before, without an error."""
     run = record.script
     if run is None or run.ended != "finished" or run.exit_code:
         return record

@@ -87,7 +87,6 @@ def split(run: str) -> list[str]:
 
 
 def python_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command's words without a leading `python`."""
     left = [*words]
     if left and _PYTHON.fullmatch(Path(left[0]).name):
         left = left[1:]

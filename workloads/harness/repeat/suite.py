@@ -99,7 +99,6 @@ def suite_names(folder: Path = FOLDER) -> list[str]:
 
 
 def load_suite(name: str, folder: Path = FOLDER) -> Suite:
-    """Read a suite by its name, or by a TOML file's path."""
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     raw = _read(path, name, folder)
     try:

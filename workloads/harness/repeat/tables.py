@@ -44,7 +44,6 @@ def choices_of(size: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def device_of(entry: Mapping[str, Any]) -> str | None:
-    """Return the only device that a table is for; None for all."""
     device: str | None = entry.get("device")
     if device is not None and device not in DEVICES:
         raise WorkloadsError(f"device is {device!r}; choose from {', '.join(DEVICES)}")

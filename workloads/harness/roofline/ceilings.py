@@ -80,7 +80,6 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """Return one machine's ceilings, by its records and its cached roof."""
     if len({machine_of(record) for record in records}) > 1:
         raise ValueError("the records are from several machines; use ceilings_by_machine")
     timed = [record for record in records if counts(record) and record.compute_s and record.work]

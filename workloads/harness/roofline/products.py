@@ -39,7 +39,6 @@ def product_in(precision: str, device: torch.device) -> Callable[[torch.Tensor, 
 def fastest_product(
     device: torch.device, precision: str, most: int, budget_s: float = SEARCH_S, again: bool = False
 ) -> Size:
-    """Return the fastest product's m, n and k up to `most`, by a search or the cache."""
     import torch
 
     if type(torch.empty(0, device=device)) is not torch.Tensor:
@@ -56,7 +55,6 @@ def fastest_product(
 
 
 def search(device: torch.device, precision: str, most: int, budget_s: float) -> Search:
-    """Return a search over products up to `most`, in a quarter of the free memory."""
     products = Products(device, precision)
     room = SHARE_OF_MEMORY * _free_bytes(device)
 

@@ -106,7 +106,7 @@ def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:
 
 
 def _reached(roots: Iterable[Any], numbers: Iterable[int]) -> set[int]:
-    """Return those sequence numbers of nodes that a graph contains; a node's number is above its inputs'."""
+    """Return those sequence numbers of nodes that a graph contains; a node's is above its inputs'."""
     left, found = set(numbers), set[int]()
     oldest, stack = min(left), list(roots)
     seen = set(stack)

@@ -102,7 +102,6 @@ class Loaders:
             use.epochs_at.clear()
 
     def knows(self, loader_pass: LoaderPass) -> bool:
-        """True if a pass is noted since steps are counted."""
         return loader_pass.use is not None and loader_pass.generation == self.generation
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
@@ -146,7 +145,6 @@ class Loaders:
             use.first_rate = use.first_rate or (loader_pass.batches - used) / max(steps - done, 1)
 
     def _go_on(self, loader_pass: LoaderPass) -> None:
-        """Take the end of a pass back: the script has caught an error."""
         assert loader_pass.ended is not None
         (use, steps, is_epoch, epoch_steps), loader_pass.ended = loader_pass.ended, None
         loader_pass.use = use

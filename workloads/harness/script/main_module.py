@@ -87,7 +87,6 @@ def _own_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def print_error(error: BaseException) -> None:
-    """Print a script's error as Python does, by its own hook if set."""
     keep_own_frames(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)

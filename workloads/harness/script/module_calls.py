@@ -46,7 +46,6 @@ class StandIn(OrderedDict[Any, Any]):
         return self._names.get(self._name)
 
     def put(self) -> bool:
-        """Put it into its place; return False if the script's own hooks are there."""
         names = self._names = self._names or vars(_torchs_module())
         present = names[self._name]
         if present is not self and not present:
@@ -209,7 +208,6 @@ class OutermostCalls:
             self.hooks.add(VISIT, _Visit(self))
 
     def begins(self, module: Any, args: Any) -> None:
-        """Note a call, and take the hook away if the calls within are not to be seen."""
         if self._visited(module, args) and self.visits:
             if self.module is None or self.module() is not module:
                 self.module = weakref.ref(module)

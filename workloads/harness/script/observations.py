@@ -101,7 +101,6 @@ class Observations:
         self._rest_from_s = self.now_s()
 
     def count_unseen(self) -> int:
-        """Count the backward calls of a rest so far; return its steps."""
         steps = len(self.ends_s) - len(self.backwards_at)
         for _ in range(steps):
             self.backwards += self.unseen_backwards
@@ -149,7 +148,6 @@ class Observations:
         self.backwards += 1
 
     def input_came(self, tensor: Any) -> bool:
-        """Note a model's input, in a script that trains nothing; return whether it is counted."""
         self._count_inputs()
         self._input = amounts_of_input(tensor)
         if self._input not in self.amounts and len(self.amounts) >= MOST_AMOUNTS:

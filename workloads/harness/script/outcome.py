@@ -93,7 +93,6 @@ def _needed_s(bounds: MeanBounds, spent_s: float, rules: Rules) -> float:
 
 
 def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
-    """Return the blocks in seconds per step that the stop rule saw, and the rare samples."""
     assert times.sampled is not None
     count = len(times.sampled.samples_s)
     ruled = [block.step_s for block in times.blocks[-count * times.count :]]

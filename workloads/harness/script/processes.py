@@ -66,7 +66,6 @@ class StreamEnd:
 
 @contextmanager
 def watched(pids: Sequence[int], peak: HasPeak) -> Iterator[None]:
-    """Keep the peak of the memory of processes and their descendants together."""
     ended = threading.Event()
 
     def look() -> None:

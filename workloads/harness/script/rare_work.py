@@ -50,7 +50,6 @@ class RareWork:
     is_single: bool = False
 
     def times(self, steps: float, begun: int) -> float:
-        """Return its expected times in the next steps."""
         if self.every is None:
             return steps * len(self.excess_s) / self.seen
         return (begun - 1 - self.last + steps) // self.every
@@ -84,7 +83,6 @@ class RareWork:
 
 
 def rare_places(steps_s: Mapping[int, float]) -> list[int]:
-    """Return the places of steps that are longer than by noise."""
     usual = statistics.median(steps_s.values())
     noise = statistics.median(abs(seconds - usual) for seconds in steps_s.values())
     limit = usual * min(max(1 + NOISE_RATIO * noise / usual, LEAST_RATIO), RARE_STEP_RATIO)
@@ -135,7 +133,6 @@ def _by_size(excess: Mapping[int, float]) -> list[list[int]]:
 
 
 def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: int) -> float | None:
-    """Return the steps between regular work; None if it is not regular."""
     gaps = [later - place for place, later in pairwise(places)]
     if not gaps:
         return None

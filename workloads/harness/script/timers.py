@@ -60,7 +60,6 @@ class BlockTimer:
 
 
 def uses_gpu() -> bool:
-    """Return whether the script has computed on a GPU."""
     torch: Any = sys.modules.get("torch")
     return bool(torch and torch.cuda.is_initialized())
 

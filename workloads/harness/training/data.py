@@ -111,7 +111,6 @@ def normalised(kind: ImageKind, images: torch.Tensor) -> torch.Tensor:
 
 
 def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -> Images:
-    """Return `count` training images, and perhaps that share of the test images."""
     import torch
 
     held = -(-count * kind.held_out // kind.images) if held_out else 0

@@ -63,7 +63,6 @@ def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cora(folder: Path) -> Cora:
-    """Return the graph of `cora.content` and `cora.cites`."""
     paths = [_found(folder, name, ("", "cora"), ("",)) for name in ("cora.content", "cora.cites")]
     contents = [_content(path) for path in paths]
     rows = _rows(contents[0], paths[0])
@@ -119,7 +118,6 @@ def _source(paths: Sequence[Path], contents: Sequence[bytes]) -> str:
 
 
 def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return an IDX array: magic number, dimensions, 4 bytes each, then the bytes."""
     head = 4 * (2 + len(item))
     if len(content) < head:
         raise _damaged(path, f"it holds {len(content)} bytes, fewer than its header of {head}")

@@ -93,7 +93,6 @@ class ClassifierFit:
         return JobResult(numbers(losses), "test accuracy", accuracy, self.target)
 
     def warm_up(self) -> None:
-        """Take a step of each size and a test, on a dropped model."""
         import torch
 
         _, learner = fresh(self.env, self.recipe, self.seed)

@@ -109,7 +109,6 @@ class Loader:
         return tuple(self._moved(tensor) for tensor in batch)
 
     def latest(self) -> Batch:
-        """Rebuild the last batch (at first the first) from the present data set."""
         return self.at(self.epoch, max(self._place, 0))
 
     def at(self, epoch: int, position: int) -> Batch:
@@ -231,7 +230,7 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
 
 
 def _check_semaphores() -> None:
-    """Raise UnsupportedError for loader processes without semaphores, as in a function service."""
+    """Raise UnsupportedError without semaphores, as in a function service."""
     try:
         multiprocessing.Lock()
     except OSError as error:

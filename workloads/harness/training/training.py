@@ -224,7 +224,7 @@ class Learner:
         return loss, gradients_of(self.model)
 
     def check_changed(self) -> None:
-        """Raise WrongError if a step changed no weight; by dropout's luck the loss can fall even so."""
+        """Raise WrongError if no weight changed; by dropout's luck the loss can fall even so."""
         import torch
 
         beginning = self._beginning[0]

@@ -19,7 +19,6 @@ ROOM = (
 
 
 def wider_than(dtype: torch.dtype) -> torch.dtype:
-    """Return a type whose rounding errors are negligible next to those of `dtype`."""
     import torch
 
     return torch.float64 if dtype == torch.float32 else torch.float32

@@ -89,7 +89,7 @@ def variance_growth(values: Sequence[float]) -> float:
 
 
 def autocorrelations(values: Sequence[float]) -> Floats:
-    """Return one for each lag from 0 on; none for equal values."""
+    """Return one per lag, from 0 on; empty for equal values."""
     import numpy as np
 
     centred = np.asarray(values, float) - np.mean(values) if len(values) else np.empty(0)

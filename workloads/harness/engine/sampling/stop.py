@@ -57,7 +57,6 @@ class Sampled:
 
 
 def fed(rule: Rule[T], take: Take) -> T:
-    """Take samples for a rule until it has enough, and return its result."""
     try:
         next(rule)
         while True:

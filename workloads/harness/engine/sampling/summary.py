@@ -67,7 +67,6 @@ def sustained(
 
 
 def _early(samples_s: Sequence[float], steps: int, from_s: float, to_s: float) -> list[float]:
-    """Return the samples that end after `from_s` seconds, until one ends after `to_s`."""
     ended_s, early = 0.0, []
     for sample_s in samples_s:
         ended_s += sample_s * steps
