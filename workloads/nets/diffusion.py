@@ -82,6 +82,7 @@ class Trainer:
         return parts[0].detach()
 
     def seen(self, losses: torch.Tensor, images: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the last step's losses and predictions of its first images."""
         self.learner.check_changed()
         return losses[:images], self._predicted[:images]
 

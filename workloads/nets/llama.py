@@ -142,6 +142,7 @@ class LlamaPass:
             return self._trace.scores
 
     def view(self, scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return parts of the first block's cache and output, and of the scores."""
         assert self._trace is not None
         cached = [kept[:SEQUENCES, :, self._start :][:, :, self._positions] for kept in self._caches[0]]
         return torch.stack(cached), self._trace.first[:SEQUENCES], scores[:SEQUENCES, self._rows]

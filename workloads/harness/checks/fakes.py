@@ -63,6 +63,7 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         self._moved_bytes = self._host_attention_flops = 0.0
 
     def moved(self) -> tuple[float, float]:
+        """Return bytes moved since the last call, and the FLOPs of a CPU's attention."""
         moved = self._moved_bytes, self._host_attention_flops
         self._moved_bytes = self._host_attention_flops = 0.0
         return moved

@@ -41,6 +41,7 @@ class Phases:
         return time.perf_counter() - self.origin_s
 
     def close(self) -> tuple[float, float]:
+        """Return the wall seconds so far, and those outside all phases."""
         wall = self.wall_s()
         return wall, wall - sum(self.seconds.values())
 

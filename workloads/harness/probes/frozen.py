@@ -30,6 +30,7 @@ def content_id(code: Path, installed: Mapping[str, str]) -> str:
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of Python and `PACKAGES`; empty if one is missing."""
     found = {"python": platform.python_version()} | dict.fromkeys(PACKAGES, "")
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):

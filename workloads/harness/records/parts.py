@@ -21,7 +21,8 @@ class Training:
     Attributes:
         first_loss, last_loss: of the first step, and of the last with the same weights; None without a
             training.
-        losses, step_s: of every step of a whole job, host seconds; empty in a steady-state measurement.
+        losses: of every step of a whole job; empty in a steady-state measurement.
+        step_s: host seconds from step to step of a whole job.
         metric, value, target: of a whole job's goal; None in a steady-state measurement.
     """
 

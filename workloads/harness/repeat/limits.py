@@ -45,6 +45,7 @@ class Limits:
 
 
 def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | None = None) -> str | None:
+    """Say why a machine cannot measure a case; None if it might."""
     together = processes_of(case, script)
     if limits.processes is not None and together > limits.processes:
         return f"{together} processes measure together, but {limits.machine} has room for {limits.processes}"

@@ -58,6 +58,7 @@ def asked_gpus(limit_s: float = NVML_S) -> tuple[int | None, int | None]:
 
 
 def gpus_here(nvml: Any = None, environ: Mapping[str, str] = os.environ) -> tuple[int | None, int | None]:
+    """Return the largest GPU's bytes and the number of visible ones, if any."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()

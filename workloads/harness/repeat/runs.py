@@ -203,6 +203,7 @@ def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
 
 
 def at_most(say: Say, characters: int = MOST_SAID) -> Say:
+    """Return `say` with a limit of `characters`."""
     left = characters
 
     def limited(text: str) -> None:

@@ -105,6 +105,7 @@ class Loaders:
         return loader_pass.use is not None and loader_pass.generation == self.generation
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
+        """Note the latest batch of a pass; `batches` in it count if the pass is not known yet."""
         before, tensor = loader_pass.batches - 1, first_tensor(batch)
         if before and loader_pass.use is None and loader_pass.ended:
             self._go_on(loader_pass)

@@ -101,6 +101,7 @@ class Observations:
         self._rest_from_s = self.now_s()
 
     def count_unseen(self) -> int:
+        """Count the backward calls of a rest so far; return its steps."""
         steps = len(self.ends_s) - len(self.backwards_at)
         for _ in range(steps):
             self.backwards += self.unseen_backwards
@@ -148,6 +149,7 @@ class Observations:
         self.backwards += 1
 
     def input_came(self, tensor: Any) -> bool:
+        """Note a model's input, without a training; return whether it is counted."""
         self._count_inputs()
         self._input = amounts_of_input(tensor)
         if self._input not in self.amounts and len(self.amounts) >= MOST_AMOUNTS:

@@ -43,6 +43,7 @@ class Ending:
 
 
 def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Timing | None, Timing | None]:
+    """Return a step's times by the host's clock, and by the device's."""
     if times.sampled is None:
         return _early_timing(times, observed, rules), None
     sampled, warm = times.sampled, times.warm
@@ -93,6 +94,7 @@ def _needed_s(bounds: MeanBounds, spent_s: float, rules: Rules) -> float:
 
 
 def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
+    """Return the blocks, in seconds per step, that the stop rule saw, and the rare samples."""
     assert times.sampled is not None
     count = len(times.sampled.samples_s)
     ruled = [block.step_s for block in times.blocks[-count * times.count :]]
@@ -181,6 +183,7 @@ def misplaced(device: str, observed: Observations) -> list[Finding]:
 
 
 def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]:
+    """Return the losses before one that is not finite, and a finding about that."""
     losses = [float(loss) for loss in observed.losses]
     for place, loss in enumerate(losses):
         if not math.isfinite(loss):

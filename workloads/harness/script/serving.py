@@ -173,6 +173,7 @@ def _wait(server: LiveServer, case: Case, ends_s: float) -> list[Finding]:
 
 
 def reply(address: str, timeout_s: float) -> str:
+    """Return an empty text for status 200, else a clause with the answer."""
     try:
         with _OPENER.open(address, timeout=timeout_s) as response:
             status = response.status

@@ -147,6 +147,7 @@ class OptimizerTurns:
         return is_late, False
 
     def stepped_again(self, steps: int) -> int:
+        """Note steps of the only optimizer; return how many of them the order takes."""
         taken = min(steps, MOST_LOGGED - len(self.order))
         self.order += [0] * taken
         return taken

@@ -34,6 +34,7 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def place_of(device: torch.device, weights_bytes: int) -> torch.device:
+    """Return the device if a reference's wide weights and work fit, else the host."""
     import torch
 
     return device if free_bytes(device) >= ROOM * weights_bytes else torch.device("cpu")
