@@ -1,4 +1,4 @@
-"""Ask the person who started a run in the UI for more money."""
+"""Ask the person at the UI for more money."""
 
 import math
 from uuid import UUID, uuid4
@@ -26,10 +26,10 @@ class MoreMoney(RunInput):
 
 
 async def with_more_money(request: RunRequest, over: OverBudget) -> RunRequest | None:
-    """Pause the flow run for a person's answer; return the request with the allowed budget, None if declined.
+    """Pause for an answer; return the request with the allowed budget, None if declined.
 
     Raises:
-        OverBudget: the run was not started in the UI, or there was no answer.
+        OverBudget: not started in the UI, or no answer.
     """
     async with get_client() as client:
         if not await _started_in_the_ui(client, UUID(flow_run.get_id())):
@@ -52,10 +52,10 @@ def _question(over: OverBudget) -> str:
 
 
 async def _started_in_the_ui(client: PrefectClient, flow_run_id: UUID) -> bool:
-    """Return whether a person has started a flow run in the UI.
+    """Return whether a person started a flow run in the UI.
 
-    Only the UI gives the first state of a run a message, possibly empty. Schedules give one, too; commands,
-    automations and other flows give none.
+    Only the UI and schedules give the first state a message, possibly empty; commands, automations and other
+    flows do not.
     """
     run = await client.read_flow_run(flow_run_id)
     states = await client.read_flow_run_states(flow_run_id)

@@ -1,4 +1,4 @@
-"""The plan that measures an earlier answer again, and its sessions."""
+"""The plan that measures an answer again, and its sessions."""
 
 import secrets
 import statistics
@@ -27,13 +27,13 @@ from workloads.harness.records.case import Case
 
 
 def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan, tuple[AnswerClaim, ...]]:
-    """Return the plan that measures again what decides a run's answer, and the claims of that answer.
+    """Return the plan that confirms a run's answer, and its claims.
 
-    Its cells are those of the best machine and its rivals, in the cases that make nearly all of their
-    difference. Machines have today's prices, with a note on changed ones; the claims keep the run's.
+    Its cells are of the best machine and its rivals, in cases that make nearly all of their difference.
+    Prices are today's; the claims keep the run's.
 
     Raises:
-        GridbenchError: the run compares nothing, cannot be measured from here, or its code has changed.
+        GridbenchError: nothing compared, not measurable from here, or changed code.
     """
     plan, session = store.plan, session_of(store)
     if plan.suite == IMPORTED:
@@ -79,10 +79,10 @@ def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan
 
 
 def session_of(store: Store) -> EarlierSession:
-    """Return a stored run as a session, with its judged cells.
+    """Return a run with its judged cells.
 
     Raises:
-        GridbenchError: none of its records can be read.
+        GridbenchError: no readable record.
     """
     plan, records = store.plan, latest(store.records()[0])
     if not records:
@@ -95,7 +95,7 @@ def session_of(store: Store) -> EarlierSession:
 
 
 def confirmed_answer(store: Store) -> EarlierAnswer:
-    """Return the answer that a run measures again: of the earlier run, and of its confirmations."""
+    """Return sessions of the earlier run, and of its confirmations."""
     plan, results = store.plan, store.folder.parent
     if not plan.confirms:
         return NO_ANSWER
@@ -140,7 +140,7 @@ def _lane_s(machine: Hardware, cases: set[Case], session: EarlierSession, repeat
 
 
 def _check_code(plan: Plan, cases: Sequence[PlannedCase]) -> None:
-    """Check that users' scripts are unchanged: another script is another answer."""
+    """Refuse changed scripts: another script is another answer."""
     scripts = {case.script.code: case.script for case in cases if case.script and case.script.code}
     for code, script in scripts.items():
         if take(Path(script.folder)).id != code:

@@ -1,4 +1,4 @@
-"""The effect of a session on each machine of a run, by earlier runs."""
+"""Sessions' effects, by earlier runs."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ Measured = tuple[str, str, str, str]
 
 
 def sessions_of(store: Store, records: Sequence[Record]) -> Sessions:
-    """Return the sessions of a run's machines, with the shown, else the assumed effect."""
+    """Return the shown, else the assumed effect."""
     plan = store.plan
     assumed = SESSION_EFFECT if plan.session_effect is None else plan.session_effect
     effects: dict[str, SessionEffect] = {}
@@ -75,7 +75,7 @@ def _measured(records: Sequence[Record]) -> set[Measured]:
 
 
 def _ways(plan: Plan) -> dict[tuple[str, str], tuple[object, ...]]:
-    """Return threads, soak and command of each hardware and case; a command without its paths."""
+    """Return threads, soak and command, without its paths."""
     return {
         (machine.name, planned.case.id): (
             threads_on(machine, planned.threads),
@@ -103,10 +103,9 @@ def _planned(results: Path, before: datetime) -> Iterator[tuple[datetime, Path, 
 def _times(
     folder: Path, plan: Plan, measured: Collection[Measured], cells: Collection[tuple[str, str]]
 ) -> Mapping[str, list[Logs]]:
-    """Return the log seconds of a run's valid repeats on an idle machine, by machine, session and case.
+    """Return log seconds of valid repeats on an idle machine.
 
-    A rented machine had another box in each session; other machines' sessions were turns of one box, and count
-    as one.
+    A rented machine had another box in each session; other sessions were turns of one box, and count as one.
     """
     from tasks.regressions.run_rows import counting, read_rows  # slow: imports pandas
 

@@ -2,9 +2,9 @@
 
 
 class GridbenchError(Exception):
-    """A mistake of the user, in a sentence: the mistake, the value, and what would be right."""
+    """A user's mistake in a sentence: mistake, value, and what would be right."""
 
 
 def one_line(error: object, most: int = 200) -> str:
-    """Return an error's message on one line of at most `most` characters."""
+    """Return at most `most` characters on one line."""
     return " ".join(str(error).split())[:most]

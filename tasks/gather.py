@@ -35,10 +35,10 @@ def compare(records: list[Record], store: Store) -> Comparison:
 
 
 def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] = ()) -> Comparison:
-    """Return the comparison of a run's records, at its plan's prices by default.
+    """Return the comparison, by default at the plan's prices.
 
-    Oddities and the number of unreadable records are caveats. A run that asks which machines to keep is
-    compared with all other such runs of the store, including later ones.
+    Oddities and unreadable records are caveats. A run that asks which machines to keep is compared with all
+    such runs of the store, also later ones.
     """
     plan = store.plan
     population, problems = population_of(store)

@@ -26,7 +26,7 @@ SUITE = "imported"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The records of a folder or a file by identity, and a sentence for each bad line."""
+    """Records by identity, and a sentence for each bad line."""
 
     folder: Path
     records: Mapping[str, Record]
@@ -34,10 +34,10 @@ class Found:
 
 
 def read_folder(folder: Path) -> Found:
-    """Read a folder or a file. A record without a machine gets its folder's name.
+    """Name a record without a machine after its folder.
 
     Raises:
-        GridbenchError: it does not exist.
+        GridbenchError: no such path.
     """
     try:
         items = [(path, item) for path in _files(folder) for item in read_records(path)]
@@ -52,10 +52,10 @@ def read_folder(folder: Path) -> Found:
 
 
 def merged(found: Sequence[Found]) -> list[Record]:
-    """Return the records of all folders, each once, from the first folder.
+    """Return each record once, from the first folder.
 
     Raises:
-        GridbenchError: none of them has a record.
+        GridbenchError: no record.
     """
     records: dict[str, Record] = {}
     for one in found:
@@ -70,10 +70,10 @@ def merged(found: Sequence[Found]) -> list[Record]:
 def run_of(
     records: Sequence[Record], prices: Mapping[str, float | Hardware], title: str = ""
 ) -> tuple[Plan, list[Record]]:
-    """Return the plan of a run of these records, and the records as its repeats.
+    """Return the plan, and the records as its repeats.
 
-    A price is in USD per hour, or that of a hardware file, in proportion to the GPUs. The same records give the
-    same run name.
+    A price is USD per hour, or a hardware file's, in proportion to GPUs. The same records give the same run
+    name.
 
     Raises:
         GridbenchError: a price names a machine without a record.
@@ -123,7 +123,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _name(hardware: str, file: Path, folder: Path) -> str:
-    """Return the name of a machine; without one, that of the folder given to `suite --out`."""
+    """Return a machine's name, else that of the folder for `suite --out`."""
     if hardware != DEFAULT_NAME:
         return hardware
     above = next((parent.parent for parent in file.absolute().parents if parent.name == DEFAULT_NAME), None)
@@ -132,7 +132,7 @@ def _name(hardware: str, file: Path, folder: Path) -> str:
 
 
 def _identity(record: Record) -> str:
-    """Return a text that copies of one measurement share, whatever the names of run and repeat."""
+    """Return text that copies of one measurement share, whatever the names of run and repeat."""
     samples = record.wall.samples_s if record.wall else ()
     facts = (
         record.hardware,
@@ -146,10 +146,10 @@ def _identity(record: Record) -> str:
 
 
 def _hardware(name: str, records: Sequence[Record], price: float | Hardware | None) -> Hardware:
-    """Return a machine as its records describe it, with the given price.
+    """Describe a machine by its records.
 
     Raises:
-        GridbenchError: either the price or the records, not both, are of GPUs.
+        GridbenchError: only one of price and records is of GPUs.
     """
     own = [record for record in records if record.hardware == name]
     record = max(own, key=lambda one: len(_gpus(one)))
@@ -205,7 +205,7 @@ def _gpus(record: Record) -> list[str]:
 
 
 def _moment(started_at: str) -> datetime:
-    """Return when a measurement began, or now if unknown."""
+    """Return now if unknown."""
     try:
         return datetime.fromisoformat(started_at).astimezone(UTC)
     except (ValueError, OverflowError):

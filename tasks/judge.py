@@ -1,4 +1,4 @@
-"""Judge a night, and publish its verdicts and tickets."""
+"""Judge a night, and publish it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ async def judge_stored_night(results: ResultsAddress, run: str) -> JudgedNight:
 
 
 async def _under_way(folder: Path, run: str) -> list[str]:
-    """Return the runs in progress, whose absent records are not missing yet."""
+    """Return runs whose absent records are not missing yet."""
     since = datetime.now(UTC) - LONGEST
     fresh = [path.parent for path in folder.glob("*/plan.json") if path.stat().st_mtime > since.timestamp()]
     names = [path.name for path in fresh if path.name != run and not (path / "results.parquet").is_file()]
@@ -101,7 +101,6 @@ async def _show(verdicts: Verdicts, links: Sequence[str]) -> None:
 
 
 def series_row(verdict: SeriesVerdict) -> dict[str, str]:
-    """Return a series as a row of text."""
     return {
         "series": f"{verdict.hardware}/{verdict.case}",
         "state": str(verdict.state),
@@ -115,7 +114,7 @@ def series_row(verdict: SeriesVerdict) -> dict[str, str]:
 
 
 def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
-    """Return the night in markdown, tickets first, with external text escaped."""
+    """Return markdown, tickets first, external text escaped."""
     lines = [f"# Night {verdicts.run}", "", plain(verdicts.answer), ""]
     tickets = zip(links, verdicts.tickets, strict=False)
     lines += [f"- [{ticket.kind}: {plain(ticket.sentence)}]({link})" for link, ticket in tickets]
@@ -124,7 +123,7 @@ def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
 
 
 def spent_on(results: ResultsAddress, run: str) -> float:
-    """Return the cost in USD of a night's lanes and its confirmations', by their `jobs.json`.
+    """Return the cost of lanes and confirmations, by `jobs.json`.
 
     Raises:
         GridbenchError: a plan cannot be read.

@@ -1,4 +1,4 @@
-"""Measure cells on the lanes of their hardware."""
+"""Measure cells on lanes."""
 
 import asyncio
 import time
@@ -39,9 +39,8 @@ async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
 async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[str], None]) -> None:
     """Have cells measured, each shown by a task run.
 
-    All are requested at once; task runs open lane by lane, a few at a time, in the order in which cells will
-    end. If the API's plan limits them, some might not be open at the end. They stay closed, unless a minute is
-    enough for them.
+    Task runs open lane by lane, a few at a time, in the order in which cells will end. If the API's plan
+    limits them, some might stay closed, unless a minute is enough for them.
     """
     lanes.request(cells)
     todo: dict[str, deque[Cell]] = defaultdict(deque)
@@ -61,7 +60,7 @@ async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[s
 
 
 class Turns:
-    """Some turns at once, then a number per minute, evenly; all at once without a limit."""
+    """Some turns at once, then a number per minute; all at once without a limit."""
 
     def __init__(self, per_minute: float | None, at_first: int = 0) -> None:
         self.per_minute = per_minute
@@ -69,7 +68,7 @@ class Turns:
         self._next = time.monotonic()
 
     async def take(self, needed: Callable[[], bool]) -> bool:
-        """Wait for a turn; return False once it is not needed any more."""
+        """Return False once it is not needed any more."""
         if self.per_minute is None:
             return True
         if self._at_first:
@@ -90,7 +89,7 @@ async def _open(queue: deque[Cell], lanes: Dispatcher, turns: Turns, needed: Cal
 
 
 def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
-    """Return a sentence if every cell has failed, unless all were planned skips; else empty."""
+    """Return a sentence if every cell failed, unless all were planned skips; else empty."""
     failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
     if not failed or not all(record.verdict.is_failure for record in records):
         return ""
@@ -100,7 +99,7 @@ def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
 
 
 def cell_state(records: list[Record]) -> State[None]:
-    """Return the state of a cell, named by the worst verdict, with time and reasons."""
+    """Name the worst verdict, with time and reasons."""
     worst = max(records, key=lambda record: (record.verdict.is_failure, not record.ok))
     reasons = dict.fromkeys(reason for record in records for reason in record.reasons)
     time = [] if worst.verdict.is_failure else _time_text(records)

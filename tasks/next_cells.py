@@ -1,4 +1,4 @@
-"""The cells that a run measures next: all, then further sizes; or a shortlist's, by machine."""
+"""The next cells of a run, or of a shortlist by machine."""
 
 import asyncio
 from collections import Counter
@@ -23,12 +23,12 @@ from workloads.harness.records.record import WORTH_RETRY, Record, Verdict
 
 
 def first_cells(plan: Plan) -> list[Cell]:
-    """Return the cells to begin with: a shortlist's first machine's."""
+    """Return all, or those of a shortlist's first machine."""
     return _cells_on(plan, plan.hardware[0]) if plan.shortlist else plan.cells
 
 
 async def next_cells(lanes: Dispatcher) -> list[Cell]:
-    """Return the cells to measure next; none at the end."""
+    """Return none at the end."""
     if not lanes.plan.shortlist:
         return further_cells(lanes)
     machine = None if lanes.failed else await asyncio.to_thread(_next_machine, lanes)
@@ -40,10 +40,10 @@ def _cells_on(plan: Plan, machine: Hardware) -> list[Cell]:
 
 
 def _next_machine(lanes: Dispatcher) -> Hardware | None:
-    """Return the next machine of a shortlist; None if the answer stands, or money or number is spent.
+    """Return None if the answer stands, or money or number is spent.
 
-    A machine that an interrupted run has begun comes first. The others are chosen by predictions; those without
-    one can be the best, and follow, the cheapest first.
+    A machine begun by an interrupted run comes first. Others are chosen by predictions; those without one can
+    be the best, and follow, the cheapest first.
     """
     plan = lanes.plan
     records = [record for record in lanes.arrived.values() if record.verdict is not Verdict.SKIPPED]

@@ -1,4 +1,4 @@
-"""Check and estimate a user's command, and write its suite."""
+"""Check a user's command, and write its suite."""
 
 import json
 import statistics
@@ -23,12 +23,12 @@ LOOKED_AT = 50  # newest runs that are searched for the time of a repeat
 
 
 class OwnCase(Strict):
-    """A command of the user and its options: the keys of a suite and of a command's table.
+    """A command and options: the keys of a suite and a command's table.
 
     Attributes:
         folder: absolute.
-        size: the values of each placeholder.
-        repeats, timeout_s: of the suite; its defaults if None.
+        size: values by placeholder.
+        repeats, timeout_s: the suite's defaults if None.
     """
 
     folder: str
@@ -44,7 +44,7 @@ class OwnCase(Strict):
 
 
 class OwnScript(OwnCase):
-    """A training script, for the table `[[scripts]]`; `run` is its command, as a shell splits it."""
+    """A table `[[scripts]]`; `run` is as a shell splits it."""
 
     run: str
     steps: int | None = None
@@ -57,7 +57,7 @@ class OwnScript(OwnCase):
 
 
 class OwnCommand(OwnCase):
-    """Any other command, for the table `[[commands]]`; without `run` our load is the client."""
+    """A table `[[commands]]`; without `run` our load is the client."""
 
     run: str | None = None
     metrics: list[str] = Field(default_factory=list)
@@ -74,10 +74,10 @@ OF_SUITE = ("repeats", "timeout_s")
 
 
 def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
-    """Read sizes such as `batch=16,32`, each of one parameter, in words or separated by blanks.
+    """Read sizes such as `batch=16,32`, as words or separated by blanks.
 
     Raises:
-        GridbenchError: one has another form, or is given twice.
+        GridbenchError: another form, or given twice.
     """
     sizes: dict[str, list[int]] = {}
     for word in (word for text in given for word in text.split()):
@@ -94,12 +94,12 @@ def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
 
 
 def write_suite(own: OwnScript | OwnCommand, results: Path) -> Path:
-    """Write a command's suite into the results folder; return the file's path.
+    """Return the path of the suite's file.
 
-    Earlier measurements of the same sizes in that folder become the estimate.
+    Earlier measurements of the same sizes become the estimate.
 
     Raises:
-        GridbenchError: the script cannot be measured like this, or the file cannot be written.
+        GridbenchError: not measurable like this, or not writable.
     """
     try:
         read = script_cases if isinstance(own, OwnScript) else command_cases
@@ -124,7 +124,7 @@ def write_suite(own: OwnScript | OwnCommand, results: Path) -> Path:
 
 
 def measured_s(results: Path, cases: Sequence[Case]) -> float | None:
-    """Return the median seconds of a repeat of the slowest of these cases in the newest run with one."""
+    """Return the slowest case's median seconds in the newest run with one."""
     for run in list(runs(results))[:LOOKED_AT]:
         store = Store(results / run)
         try:
@@ -147,7 +147,7 @@ def _table(own: OwnCase) -> dict[str, object]:
 
 
 def suite_text(own: OwnCase) -> str:
-    """Return the text of a suite file that measures a command."""
+    """Return a suite file."""
     head = own.model_dump(include={*OF_SUITE}, exclude_none=True)
     kind = "script" if isinstance(own, OwnScript) else "command"
     lines = [f"title = {json.dumps(f'The {kind} {own.name}')}", *_pairs(head), "", f"[[{kind}s]]"]
@@ -159,7 +159,7 @@ def _pairs(values: Mapping[str, object]) -> list[str]:
 
 
 def _toml(value: object) -> str:
-    """Return text, numbers, truth values and lists as in JSON, which TOML shares; tables are inline."""
+    """Write as JSON, which TOML shares; tables are inline."""
     if isinstance(value, dict):
         return f"{{ {', '.join(_pairs(value))} }}"
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The form of a work pool on the server, and the first job variable that it refuses."""
+"""A pool's form, and the first job variable that it refuses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ Form = dict[str, Any]
 
 
 async def form_of(client: PrefectClient, pool: str) -> Form | None:
-    """Return the JSON schema of the work pool that runs `lane/POOL`; None if the server lacks it."""
+    """Return the JSON schema for `lane/POOL`; None if the server lacks it."""
     try:
         deployment = await client.read_deployment_by_name(f"lane/{pool}")
         work_pool = await client.read_work_pool(deployment.work_pool_name or pool)
@@ -25,7 +25,7 @@ async def form_of(client: PrefectClient, pool: str) -> Form | None:
 
 
 def mistake_in(variables: Mapping[str, Any], form: Form) -> str:
-    """Return a sentence about the first job variable that a form lacks or refuses; else empty."""
+    """Name the first job variable that the form lacks or refuses; else empty."""
     names = [*form.get("properties", {})]
     for name in variables:
         if name not in names:
@@ -39,14 +39,14 @@ def _is_reference(value: object) -> bool:
 
 
 def _cause(error: Any) -> Any:
-    """Return the failed rule of the alternative that a value comes closest to: the one of its type."""
+    """Return the failed rule of the alternative of the value's type."""
     while error.context:
         error = next((each for each in error.context if each.validator != "type"), error.context[0])
     return error
 
 
 def _sentence(error: Any) -> str:
-    """State which value is wrong, and what would be right, without repeating a value of `env`."""
+    """State the wrong value, and what would be right, without a value of `env`."""
     path = [*map(str, error.absolute_path)]
     field = ".".join(["job_variables", *path])
     if error.validator == "additionalProperties" and isinstance(error.schema, dict):

@@ -1,4 +1,4 @@
-"""The records of other machines in the same results store, for comparison."""
+"""Records of other machines in the results store."""
 
 from collections.abc import Iterator
 
@@ -14,9 +14,9 @@ from workloads.harness.records.record import Record
 
 
 def population_of(store: Store) -> tuple[list[Record] | None, list[str]]:
-    """Return the valid records of all other acceptance runs, and a sentence for each unreadable run.
+    """Return valid records of other acceptance runs, and a sentence for each unreadable one.
 
-    None if the run's suite does not ask which machines to keep. Runs in a bucket are downloaded first.
+    None if the suite does not ask which machines to keep.
     """
     plan, results = store.plan, store.folder.parent
     if not plan.acceptance:

@@ -1,4 +1,4 @@
-"""The report's files in the results store, and its artifacts in the Prefect UI."""
+"""A report's files, and its artifacts in the Prefect UI."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ LOOK_S = 0.1  # interval of looks for the first lane
 
 
 async def announce(store: Store) -> None:
-    """Show the plan, its estimate and its predictions as an artifact."""
+    """Show plan, estimate and predictions."""
     plan = store.plan
     predicted = machine_texts(kept_in(store.folder), plan)
     minutes = f"about {plan.estimate_s / 60:.0f} min and {plan.estimate_usd:.3g} USD"
@@ -51,7 +51,7 @@ async def announce(store: Store) -> None:
 
 
 class Progress:
-    """A progress artifact with the share of repeats that have a record."""
+    """An artifact: the share of repeats that have a record."""
 
     def __init__(self, lanes: Dispatcher) -> None:
         self._lanes = lanes
@@ -68,7 +68,7 @@ class Progress:
         await self.show()
 
     async def show(self) -> None:
-        """Update the artifact if anything has changed; an unreachable API does not fail the run."""
+        """Update the artifact, if the API can be reached."""
         total = self._lanes.total
         done = min(len(self._lanes.arrived), total)
         if (done, total) != self._shown:
@@ -79,7 +79,7 @@ class Progress:
 
 
 async def load_report(lanes: Dispatcher) -> None:
-    """Import the report's modules while lanes start, because it takes a second."""
+    """Import while lanes start, because it takes a second."""
     while not lanes.idle and not any(lane.measuring for lane in lanes.lanes):
         await asyncio.sleep(LOOK_S)
     await asyncio.to_thread(import_module, "tasks.report.write")
@@ -106,7 +106,7 @@ async def publish(records: Sequence[Record], comparison: Comparison, store: Stor
 
 
 def write_files(records: Sequence[Record], comparison: Comparison, store: Store) -> Path:
-    """Write all derived files into the run's folder; return the report's path.
+    """Return the report's path.
 
     Raises:
         GridbenchError: the folder can't be written, or the disk is full.
@@ -115,16 +115,15 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
 
 
 def run_info(plan: Plan) -> RunInfo:
-    """Return the facts of a run for its report."""
     title = plan.title if plan.suite == IMPORTED else ""  # the suite of imported records is unknown
     return RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench, title)
 
 
 def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, list[str]]:
-    """Write the report of two runs; return its path and sentences for the terminal.
+    """Return the report's path, and sentences for the terminal.
 
     Raises:
-        GridbenchError: both are one run, one has no record, or the folder can't be written.
+        GridbenchError: one run twice, no record, or an unwritable folder.
     """
     one, other = first.plan, second.plan
     if one.run == other.run:
@@ -158,7 +157,6 @@ def _side(store: Store) -> tuple[ComparedRun, list[str]]:
 
 
 def report_url(report: Path) -> str:
-    """Return the report's URL for a browser."""
     base, report = os.environ.get(REPORTS_URL), report.absolute()
     run, folder = report.parent.name, str(report.parents[1])
     if not base or os.environ.get(REPORTS_FOLDER, folder) != folder:
@@ -169,7 +167,7 @@ def report_url(report: Path) -> str:
 
 
 def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
-    """Return the answer, tables, details and caveats as escaped markdown."""
+    """Return escaped markdown."""
     from tasks.report.grid import grid_of
     from tasks.report.text.boxes import text_tables
 
@@ -191,5 +189,5 @@ def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
 
 
 def plain(sentence: str) -> str:
-    """Return a sentence with escaped markdown, such as that of `<b>` or `a_b_c`."""
+    """Escape markdown, such as `<b>` or `a_b_c`."""
     return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", " ".join(sentence.split()))

@@ -30,10 +30,10 @@ class Strict(BaseModel):
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the keys and values of a YAML file.
+    """Read YAML.
 
     Raises:
-        GridbenchError: it can't be read, or has other contents.
+        GridbenchError: unreadable, or not a mapping.
     """
     try:
         raw = yaml.safe_load(path.read_text())
@@ -53,10 +53,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def validated(kind: type[Model], raw: dict[str, Any], where: str) -> Model:
-    """Return the data as a model.
+    """Return data as a model.
 
     Raises:
-        GridbenchError: it has a mistake; the sentence begins with `where`.
+        GridbenchError: a mistake; the sentence begins with `where`.
     """
     try:
         return kind.model_validate(raw)
@@ -65,9 +65,9 @@ def validated(kind: type[Model], raw: dict[str, Any], where: str) -> Model:
 
 
 def first_mistake(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
-    """Return pydantic's first mistake: field, value and expected value.
+    """Return field, value and expected value.
 
-    For an unknown key it suggests the nearest missing key, or the nearest that `kind` has at that place.
+    For an unknown key it suggests the nearest missing one, or the nearest of `kind`.
     """
     mistakes = error.errors()
     unknown = [mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"]

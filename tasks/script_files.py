@@ -1,4 +1,4 @@
-"""The files of users' scripts at the time of a plan, which a resume needs unchanged."""
+"""Files of scripts, which a resume needs unchanged."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NAMED = 3  # changed files that an error names
 
 
 def keep_files(store: Store) -> None:
-    """Write the list of each script's files into the folder of a new run.
+    """Write the list of scripts' files into a new run's folder.
 
     Raises:
         GridbenchError: they cannot be read, or the list cannot be written.
@@ -31,9 +31,9 @@ def keep_files(store: Store) -> None:
 
 
 def check_files(store: Store) -> None:
-    """Refuse to resume if scripts have changed; new files can be their output.
+    """Refuse changed scripts; new files can be their output.
 
-    Remote machines get the planned code: the check is only for lanes that use the folder itself.
+    Remote machines get the planned code: this is for lanes that use the folder itself.
 
     Raises:
         GridbenchError: a script has changed, or its folder cannot be read.

@@ -1,4 +1,4 @@
-"""Open the results store of a run: a new one, or an earlier one to resume."""
+"""Open the store of a new run, or of one to resume."""
 
 import asyncio
 import json
@@ -28,11 +28,10 @@ from tasks.travel.run_code import keep_code
 
 
 async def open_store(request: RunRequest) -> Store:
-    """Make the folder of a run, or open the one to resume; name the flow run after it.
+    """Make a run's folder, or open the one to resume; name the flow run after it.
 
     Raises:
-        GridbenchError: something in the request doesn't exist, is too expensive, can't be written or is under
-            way.
+        GridbenchError: the request is impossible, too expensive, unwritable or under way.
     """
     folder, bucket = request.address.folder, await asyncio.to_thread(Bucket.of, request.address)
     if request.resume:
@@ -63,11 +62,11 @@ async def _resumed(run: str, folder: Path, bucket: Bucket | None) -> Store:
 
 
 def check_plan(plan: Plan, request: RunRequest) -> None:
-    """Check a plan from the results before anything that it names is run.
+    """Check a stored plan before anything that it names is run.
 
     Raises:
-        GridbenchError: it is not the plan that the command has checked; without a command, a machine runs other
-            programs than those in its hardware file.
+        GridbenchError: not the plan that the command checked; without a command, other programs than in the
+            hardware file.
     """
     if request.plan is None:
         check_machines(plan, request.night.version if request.night else None)
@@ -87,16 +86,15 @@ NAMED = re.compile(r"\{\{\s*prefect\.variables\.(\w+)\s*\}\}")
 
 
 def named_in(machine: Hardware) -> list[tuple[str, str]]:
-    """Return the job variables of a machine that refer to Prefect variables."""
+    """Return (job variable, Prefect variable)."""
     variables = machine.job_variables.items()
     return [(field, name) for field, value in variables for name in NAMED.findall(json.dumps(value))]
 
 
 async def check_job_variables(hardware: Iterable[Hardware]) -> None:
-    """Check the job variables of machines with the server.
+    """Check job variables with the server.
 
-    The pool's form must have each and accept its value. Every referenced Prefect variable must exist and not be
-    empty.
+    The pool's form must accept each. Referenced Prefect variables must exist and not be empty.
 
     Raises:
         GridbenchError: Prefect would leave a field empty, ignore one, or refuse a value.

@@ -1,1 +1,1 @@
-"""Transport through the Prefect API: orders to lane jobs, records back."""
+"""Orders to lane jobs, and records back, through the Prefect API."""

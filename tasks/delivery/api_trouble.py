@@ -1,4 +1,4 @@
-"""Errors of requests to the Prefect API."""
+"""Errors of the Prefect API."""
 
 from contextlib import suppress
 
@@ -10,17 +10,17 @@ LOST_TOUCH = (httpx.HTTPError, PrefectException, OSError)
 
 
 def status_code(error: Exception) -> int:
-    """Return the HTTP status of an error; 0 without an answer."""
+    """Return 0 without an answer."""
     return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else 0
 
 
 def refused(error: Exception) -> bool:
-    """Return whether a retry is useless, as the API refused for good."""
+    """Return whether a retry is useless."""
     return 400 <= status_code(error) < 500 and status_code(error) not in WILL_PASS
 
 
 def words_of(error: Exception) -> str:
-    """Return the API's reason for refusing a request."""
+    """Return the API's reason."""
     if isinstance(error, httpx.HTTPStatusError):
         with suppress(ValueError, AttributeError):  # a proxy can answer without JSON, or with no object
             return " ".join(str(error.response.json().get("detail") or error).split())

@@ -1,4 +1,4 @@
-"""Records as the data of artifacts, a line of JSON each."""
+"""Records as artifacts, a line of JSON each."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ class Piece(NamedTuple):
     """A part of a long text.
 
     Attributes:
-        parcel: id of the text, the same for all pieces.
+        parcel: id of the text.
         place: from 0, out of `pieces`.
     """
 
@@ -26,18 +26,17 @@ class Piece(NamedTuple):
 
 
 def text_of(records: Iterable[Record]) -> str:
-    """Return records as the text of an upload."""
     return "\n".join(record.to_json() for record in records)
 
 
 def pieces_of(text: str, most_bytes: int) -> list[dict[str, Any]]:
-    """Cut a text into pieces of `most_bytes` characters for artifacts."""
+    """Cut a text into pieces of `most_bytes` characters."""
     text_id, parts = uuid4().hex, [text[at : at + most_bytes] for at in range(0, len(text), most_bytes)]
     return [Piece(text_id, place, len(parts), part)._asdict() for place, part in enumerate(parts)]
 
 
 def piece_in(data: Any) -> Piece | None:
-    """Return the piece in an artifact, if it is one."""
+    """Return None if it is not a piece."""
     if not isinstance(data, dict) or data.keys() != {*Piece._fields}:
         return None
     piece = Piece(**data)
@@ -47,7 +46,7 @@ def piece_in(data: Any) -> Piece | None:
 
 
 def records_in(text: str, most: int) -> tuple[list[Record], tuple[str, str] | None]:
-    """Return up to `most` records, and the first bad line with the reason.
+    """Return records, and the first bad line with the reason.
 
     Reading stops there: a text can have millions of bad lines.
     """

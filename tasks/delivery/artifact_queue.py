@@ -1,4 +1,4 @@
-"""Read uploaded records from artifacts, each once, and delete stored ones."""
+"""Read uploads from artifacts, each once, and delete stored ones."""
 
 import time
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ HELD_S = 300.0  # a lane job sends the pieces of a text right after each other
 
 
 class Upload(NamedTuple):
-    """A text of records from one lane job, and its artifacts."""
+    """One job's text of records, and its artifacts."""
 
     flow_run_id: UUID
     artifact_ids: tuple[UUID, ...]
@@ -31,27 +31,27 @@ class Upload(NamedTuple):
 
 @dataclass(slots=True)
 class Pieces:
-    """An incomplete text; `since` is on the monotonic clock."""
+    """An incomplete text; `since` is monotonic."""
 
     since: float = field(default_factory=time.monotonic)
     by_place: dict[int, tuple[UUID, Piece]] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:
-        """Return the number of characters so far."""
+        """Return characters so far."""
         return sum(len(piece.text) for _, piece in self.by_place.values())
 
     @property
     def artifact_ids(self) -> tuple[UUID, ...]:
-        """Return the artifacts of the pieces, in the order of the text."""
+        """Return them in the order of the text."""
         return tuple(self.by_place[place][0] for place in sorted(self.by_place))
 
 
 class ArtifactQueue:
     """A reader of uploads, which fetches each artifact once.
 
-    The API can only count artifacts or return them whole, so the reader counts first. It knows the pieces that
-    it holds, and the artifacts to delete.
+    The API can only count artifacts or return them whole, so the reader counts first, and knows the pieces
+    that it holds and the artifacts to delete.
     """
 
     def __init__(self, client: PrefectClient) -> None:
@@ -61,7 +61,7 @@ class ArtifactQueue:
         self._held: dict[tuple[UUID, str], Pieces] = {}
 
     async def new(self, flow_run_ids: Iterable[UUID]) -> list[Upload]:
-        """Return new uploads; if there are many, not all of them."""
+        """Return new uploads; if many, not all."""
         self._drop_old()
         await self._remove()
         criteria = ArtifactFilter(

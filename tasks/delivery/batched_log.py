@@ -1,4 +1,4 @@
-"""Several log lines in one message: Prefect Cloud counts messages."""
+"""Several lines in one message: Prefect Cloud counts messages."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class BatchedLog:
-    """Call it with a line; it logs lines together, at a limited rate."""
+    """Call it with a line: it logs lines together, at a limited rate."""
 
     def __init__(self, say: Callable[[str], None], every_s: float) -> None:
         self._say, self._every_s = say, every_s
@@ -23,7 +23,6 @@ class BatchedLog:
         self._flush()
 
     def __call__(self, line: str) -> None:
-        """Take a line."""
         self._lines.append(line)
         if time.monotonic() - self._said_at >= self._every_s:
             self._flush()

@@ -1,7 +1,7 @@
-"""Prefect events: a case got slower, a lane is lost, a budget is spent.
+"""Events: a case got slower, a lane is lost, a budget is spent.
 
-The hardware is always a related resource, so that one rule finds all its events. A thread sends them; a run
-neither waits for them nor fails by them.
+Hardware is always a related resource, so that one rule finds its events. A thread sends them; no run waits
+for them or fails by them.
 """
 
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ Payload = dict[str, str | float]
 
 
 def case_resource(hardware: str, case: str) -> Labels:
-    """Return a case as a resource: `gridbench.case.local-cpu.matmul/n=500/fp32`."""
+    """Return `gridbench.case.local-cpu.matmul/n=500/fp32`."""
     workload = case.partition("/")[0]
     return _resource("case", f"{hardware}.{case}", hardware=hardware, case=case, workload=workload)
 
 
 def hardware_resource(hardware: str) -> Labels:
-    """Return hardware as a resource: `gridbench.hardware.local-cpu`."""
+    """Return `gridbench.hardware.local-cpu`."""
     return _resource("hardware", hardware, hardware=hardware)
 
 
 def slower(hardware: str, cases: Sequence[str], payload: Payload, channel: str) -> None:
-    """Report a confirmed slowdown of some cases on a piece of hardware."""
+    """Report a confirmed slowdown."""
     whole, related = hardware_resource(hardware), [case_resource(hardware, case) for case in cases]
     kind, resource = (CASE_SLOWER, related[0]) if len(cases) == 1 else (ALL_SLOWER, whole)
     _tell(kind, resource | {"gridbench.channel": channel}, [whole, *related], payload)
 
 
 def lane_lost(plan: Plan, hardware: str, reason: str, repeats: int) -> None:
-    """Report that a lane was given up, and its unmeasured repeats."""
+    """Report a lane given up, and its unmeasured repeats."""
     sentence = f"Run {plan.run} has lost its lane {hardware}: {reason.removeprefix(f'lane {hardware}: ')}"
     payload: Payload = {"sentence": sentence, "repeats": repeats}
     lost = hardware_resource(hardware)
@@ -46,7 +46,6 @@ def lane_lost(plan: Plan, hardware: str, reason: str, repeats: int) -> None:
 
 
 def budget_spent(plan: Plan, budget_usd: float, spent_usd: float) -> None:
-    """Report that a run has stopped because its budget is spent."""
     sentence = (
         f"Run {plan.run} has stopped: {spent_usd:.2f} USD of its budget of {budget_usd:g} USD are spent"
     )

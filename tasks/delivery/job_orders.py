@@ -1,7 +1,7 @@
-"""The order of a lane job: its repeats, as an input of its flow run.
+"""A job's order: its repeats, as an input of its flow run.
 
-Polled lists of flow runs contain parameters; an input is read by its flow run alone. It can be as large as a
-request: 5 MiB at Prefect Cloud.
+Polled lists of flow runs contain parameters, but no inputs. An input can be as large as a request: 5 MiB at
+Prefect Cloud.
 """
 
 import time
@@ -44,7 +44,7 @@ async def send_order(client: PrefectClient, flow_run_id: UUID, repeats: Sequence
 
 
 async def read_order(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
-    """Return the repeats of a lane job in order; none without an order."""
+    """Return none without an order."""
     try:
         return REPEATS.validate_json(await client.read_flow_run_input(flow_run_id, KEY))
     except ValidationError:
@@ -56,17 +56,17 @@ async def read_order(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
 
 
 async def delete_orders(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Remove the orders of completed lane jobs."""
+    """Remove the orders of completed jobs."""
     for flow_run_id in flow_run_ids:
         with suppress(*LOST_TOUCH):
             await client.delete_flow_run_input(flow_run_id, KEY)
 
 
 def wait_for_order(flow_run_id: UUID, wait_s: float = WAIT_S) -> list[Repeat]:
-    """Return the order of the calling lane job.
+    """Return the calling job's order.
 
     Raises:
-        GridbenchError: none came within `wait_s`, or the API refuses to show it.
+        GridbenchError: none within `wait_s`, or refused.
     """
     deadline = time.monotonic() + wait_s
     with get_client(sync_client=True) as client:

@@ -1,4 +1,4 @@
-"""A lane's check whether its flow run was cancelled or given up."""
+"""Whether a lane's flow run was cancelled or given up."""
 
 import time
 from contextlib import suppress
@@ -12,10 +12,9 @@ LOOK_S = 5.0  # least time between two checks, each a request
 
 
 class OwnRun:
-    """The flow run of the calling lane, checked between repeats.
+    """The calling lane's flow run, checked between repeats.
 
-    A worker that cannot delete a job, or whose job was deleted without its pod, cannot stop its lane. `ended`
-    is a sentence once the flow run is over.
+    A worker that cannot delete a job cannot stop its lane. `ended`: a sentence once the flow run is over.
     """
 
     def __init__(self, flow_run_id: UUID, every_s: float = 0.0) -> None:
@@ -24,7 +23,7 @@ class OwnRun:
         self._due_at = time.monotonic() + self._every_s
 
     def must_stop(self) -> bool:
-        """Return whether to stop measuring, if the API answers."""
+        """Return False if the API does not answer."""
         if self.ended or time.monotonic() < self._due_at:
             return bool(self.ended)
         with suppress(*LOST_TOUCH), get_client(sync_client=True) as client:

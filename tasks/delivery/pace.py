@@ -1,9 +1,8 @@
-"""How often a run polls the Prefect API, by its plan.
+"""How often a run polls the Prefect API.
 
 Prefect Cloud limits requests, and logs with events, per account and minute
-(https://docs.prefect.io/v3/concepts/rate-limits); an own server does not. At the pace of the smallest plan, a
-bench with ten rented lanes and three workers makes less than 300 requests and events a minute, which leaves
-room for others.
+(https://docs.prefect.io/v3/concepts/rate-limits). At the pace of the smallest plan, a bench with ten rented
+lanes and three workers makes less than 300 of each a minute.
 """
 
 from enum import StrEnum
@@ -32,11 +31,11 @@ class Pace(NamedTuple):
     """The rates of a run.
 
     Attributes:
-        poll_s: between two polls of lanes by `bench`.
-        deliver_s: between two uploads of a lane; 0 sends each record at once.
-        rental_s: between two checks of a rental; None for its own.
-        open_cells: task runs of cells open at the same time.
-        cells_per_minute: task runs that begin in a minute, with three events each; None for no limit.
+        poll_s: of lanes by `bench`.
+        deliver_s: between a lane's uploads; 0 sends each record at once.
+        rental_s: between checks of a rental; None for its own.
+        open_cells: task runs open at once.
+        cells_per_minute: task runs, with three events each; None for no limit.
         cells_at_first: further ones at the start.
     """
 
@@ -71,7 +70,6 @@ class PaceSettings(BaseSettings):
 
 
 def pace_here() -> Pace:
-    """Return the pace for this process's Prefect API."""
     plan = PaceSettings().prefect_plan
     if plan is None:
         host = urlparse(get_current_settings().api.url or "").hostname

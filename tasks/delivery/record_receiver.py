@@ -1,4 +1,4 @@
-"""Receive records: each job delivers only the repeats that it was sent."""
+"""Receive records: each job delivers only its order."""
 
 import asyncio
 import time
@@ -23,13 +23,12 @@ MOST_BYTES, REPEAT_BYTES = 64 * 1024 * 1024, 1024 * 1024  # limit for one lane j
 
 @dataclass(slots=True)
 class RecordReceiver:
-    """Stores the records from lane jobs.
+    """A receiver, which stores the records of lane jobs.
 
     Attributes:
-        say: gets everything that is refused.
-        arrived: called with each stored record.
-        orders: of every job that can deliver.
-        flooding: jobs that sent more than their order can need; they are not read any more.
+        say: gets every refusal.
+        orders: of jobs that can deliver.
+        flooding: jobs that sent more than their order can need; not read any more.
     """
 
     client: PrefectClient
@@ -46,11 +45,10 @@ class RecordReceiver:
         self._queue = ArtifactQueue(self.client)
 
     def expect(self, flow_run_id: UUID, repeats: Sequence[Repeat]) -> None:
-        """Let a lane job deliver these repeats."""
         self.orders[flow_run_id] = frozenset(map(identity, repeats))
 
     async def take_over(self, flow_run_ids: Sequence[UUID]) -> dict[UUID, list[Repeat]]:
-        """Return the orders of earlier lane jobs, after collecting their records.
+        """Collect earlier jobs' records; return their orders.
 
         Raises:
             GridbenchError: the store can't be written.
@@ -64,7 +62,7 @@ class RecordReceiver:
     async def collect(self, within_s: float = float("inf")) -> None:
         """Store new records and remove them from the API; keep unordered ones aside.
 
-        After `within_s` seconds, leave the rest to the next call.
+        After `within_s`, leave the rest.
 
         Raises:
             GridbenchError: the store can't be written.

@@ -1,7 +1,7 @@
-"""Upload the records of a lane job while it measures the next repeat.
+"""Upload records while the next repeat is measured.
 
-While the Prefect API is away, records wait in memory, and on disk after a failed try. At the end the lane waits
-for them, at most until its job's deadline.
+While the API is away, records wait in memory, and on disk after a failed try. At the end the lane waits for
+them until its job's deadline.
 """
 
 import contextvars
@@ -41,7 +41,7 @@ def _if_slow(act: Callable[[], None]) -> Iterator[None]:
 
 
 class UploaderSettings(BaseSettings):
-    """The uploader's patience, in seconds, from `GRIDBENCH_COURIER_RETRY_S` and so on."""
+    """Patience in seconds, from `GRIDBENCH_COURIER_RETRY_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="GRIDBENCH_COURIER_")
 
@@ -60,7 +60,7 @@ class UploaderSettings(BaseSettings):
 
 
 class RecordUploader:
-    """Enter it, `put` each record, and leave: it returns when all are sent, or can't be."""
+    """Enter it, `put` records, and leave: it returns when all are sent, or can't be."""
 
     def __init__(
         self,
@@ -70,12 +70,12 @@ class RecordUploader:
         deadline: float | None = None,
         settings: UploaderSettings | None = None,
     ) -> None:
-        """Prepare an uploader.
+        """Set limits of an uploader.
 
         Args:
-            say: called when the API goes away, and when it is back.
-            every_s: shortest time between two uploads, if longer than the settings'.
-            deadline: the job's own, on the monotonic clock.
+            say: when the API goes away, and when it is back.
+            every_s: between uploads, if longer than the settings'.
+            deadline: the job's, monotonic.
         """
         self._settings = settings or UploaderSettings()
         self._flow_run_id, self._say = flow_run_id, say
@@ -108,7 +108,6 @@ class RecordUploader:
 
     @property
     def waiting(self) -> int:
-        """Return the number of unsent records."""
         return len(self._queue)
 
     def put(self, record: Record) -> None:
@@ -190,7 +189,7 @@ class RecordUploader:
             self._say(line)
 
     def _try_again(self, error: Exception) -> bool:
-        """Wait before the next try; return False if it is useless or too late."""
+        """Wait before the next try; return False if useless or too late."""
         if status_code(error) == TOO_LARGE and self._most_bytes > LEAST_BYTES:
             self._most_bytes = max(self._most_bytes // 2, LEAST_BYTES)
             return True

@@ -1,4 +1,4 @@
-"""Unsent records on the box's disk, for a later lane."""
+"""Unsent records on disk, for a later lane."""
 
 from contextlib import suppress
 
@@ -13,19 +13,18 @@ FOLDER = home() / ".gridbench" / "unsent"
 
 
 def save(record: Record) -> None:
-    """Keep a record; skip it if the disk is full or not writable."""
+    """Keep a record, unless the disk is full or not writable."""
     with suppress(WorkloadsError, OSError):
         write_record(path_inside(FOLDER, record.run), record)
 
 
 def delete(record: Record) -> None:
-    """Remove a record that has been sent."""
     with suppress(WorkloadsError, OSError):
         (path_inside(FOLDER, record.run) / record_path(record)).unlink(missing_ok=True)
 
 
 def saved_record(repeat: Repeat) -> Record | None:
-    """Return an earlier lane's unsent record of a repeat, or None."""
+    """Return an earlier lane's unsent record."""
     try:
         folder = path_inside(FOLDER, repeat.run)
     except WorkloadsError:

@@ -1,1 +1,1 @@
-"""Send repeats to the lanes of their hardware, and store their records."""
+"""Send repeats to lanes, and store their records."""

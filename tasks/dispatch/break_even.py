@@ -1,4 +1,4 @@
-"""Measure further sizes until each break-even is known closely."""
+"""Further sizes until each break-even is known closely."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ from workloads.harness.repeat.limits import at_least
 
 
 def further_cells(lanes: Dispatcher) -> list[Cell]:
-    """Return the cells to measure next, after adding them to the lanes.
+    """Return cells to measure next, already in the lanes.
 
-    Return none once every break-even is known, or too expensive. The records alone decide, also after a resume.
+    None are left once every break-even is known, or too expensive. Records alone decide, also after a resume.
     """
     plan = lanes.plan
     if not plan.break_even or lanes.failed:
@@ -47,10 +47,7 @@ def further_cells(lanes: Dispatcher) -> list[Cell]:
 
 
 def settled(plan: Plan, records: Iterable[Record]) -> list[Record]:
-    """Return the plan's records, and those of further cases complete on the baseline too.
-
-    A half-measured case is measured again before it decides anything.
-    """
+    """Return the plan's records, and further cases' if complete on the baseline too."""
     suite_cases, arrived = {planned.case for planned in plan.cases}, list(records)
     counts: dict[Cell, int] = {}
     for record in arrived:
@@ -115,7 +112,7 @@ def _usd(plan: Plan, records: Sequence[Record], hardware: str, cases: Sequence[P
 
 
 def measuring_usd(plan: Plan, records: Sequence[Record], machine: Hardware, cases: Iterable[Case]) -> float:
-    """Estimate the cost of cases by records: each takes no longer than a larger one."""
+    """Estimate the cost; each case takes no longer than a larger measured one."""
     repeats_s = math.fsum(_repeat_s(plan, records, case) for case in cases)
     return usd(machine.start_s + plan.repeats * repeats_s, machine.price.usd_per_hour)
 

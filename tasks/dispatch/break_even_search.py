@@ -1,4 +1,4 @@
-"""Choose the next measurement of a break-even: bisection, never interpolation."""
+"""The next measurement of a break-even: bisection, never interpolation."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -17,9 +17,9 @@ StepOf = Callable[[Case, str], int]
 
 
 def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: StepOf) -> tuple[Cell, ...]:
-    """Return the cells to measure next, on both machines of each pair.
+    """Return cells on both machines of each pair.
 
-    `planned` are the suite's cases. `step_of` returns the number that a case's parameter must be a multiple of.
+    `planned`: the suite's. `step_of`: a parameter must be a multiple of it.
     """
     matches: dict[Cell, None] = {}
     for line in lines(pairings):
@@ -34,9 +34,9 @@ def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: 
 
 
 def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> tuple[int, ...]:
-    """Return the sizes to measure next on one line, at most `MOST` besides the planned ones.
+    """Return at most `MOST` sizes besides the planned ones.
 
-    They follow from the verdicts alone. A size without a usable time counts there as None, and is not requested again.
+    Verdicts alone decide. A size without a usable time counts as None, and is not requested again.
     """
     if not _wanted(verdicts, step):
         return ()
@@ -51,15 +51,15 @@ def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> t
 
 
 def narrow(matches: Bracket) -> bool:
-    """Return whether both ends of a bracket are known and close enough."""
+    """Return whether both ends are known and close enough."""
     return matches.below is not None and matches.above is not None and matches.above <= WITHIN * matches.below
 
 
 def _wanted(known: Verdicts, step: int) -> list[int]:
-    """Return sizes that would narrow the last change of the lead.
+    """Return sizes that narrow the last change of the lead.
 
-    An undecided size is as close to the change as these machines allow, so decided neighbours on both sides of
-    it are missing. An undecided stretch as wide as a bracket is the answer.
+    An undecided size is as close as these machines allow, so its decided neighbours are missing. An undecided
+    stretch as wide as a bracket is the answer.
     """
     matches = bracket(known)
     if matches.below is None or matches.above is None or narrow(matches):
@@ -86,7 +86,7 @@ def _wanted(known: Verdicts, step: int) -> list[int]:
 
 
 def _inside(size: float, low: int, high: int, step: int, known: Verdicts) -> list[int]:
-    """Return the multiple of `step` next to `size` that lies between two sizes; none if all are taken."""
+    """Return the multiple of `step` next to `size` between two sizes; none if all are taken."""
     least, most = low // step + 1, -(-high // step) - 1
     value = min(max(round(size / step), least), most) * step
     return [value] if least <= most and value not in known else []

@@ -18,7 +18,7 @@ WAITING = (StateType.SCHEDULED, StateType.PENDING)
 
 
 async def superseded(now: datetime | None = None) -> str:
-    """Return a sentence if a later run of the schedule is due; else empty.
+    """Return why a later run of the schedule is due; else empty.
 
     After a downtime all missed nights are due at once and would measure the same.
     """

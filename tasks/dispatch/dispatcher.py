@@ -1,4 +1,4 @@
-"""Send repeats to work pools, follow the jobs, and store each record as it comes."""
+"""Send repeats to work pools, follow jobs, store records."""
 
 import asyncio
 import time
@@ -51,9 +51,9 @@ Say = Callable[[str], None]
 
 
 class Dispatcher:
-    """The lanes, jobs and rented boxes of one run: enter it, then await `records_of`.
+    """A run's lanes, jobs and rented boxes: enter it, then await `records_of`.
 
-    `arrived` are the stored records by the repeat's id; `on_progress` is awaited after each poll.
+    `arrived`: records by repeat id; `on_progress`: awaited after each poll.
     """
 
     def __init__(self, store: Store, budget_usd: float | None, say: Say, pace: Pace | None = None) -> None:
@@ -79,7 +79,7 @@ class Dispatcher:
             self._repeats.setdefault(repeat.cell, []).append(repeat)
 
     def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
-        """Add cases that the plan lacks, for `records_of`."""
+        """Add cases that the plan lacks."""
         added = [planned for planned in cases if Cell(hardware, planned.case) not in self._repeats]
         after = sum(len(repeats) for cell, repeats in self._repeats.items() if cell.hardware == hardware)
         if added:
@@ -88,7 +88,7 @@ class Dispatcher:
 
     @property
     def total(self) -> int:
-        """Return the known number of repeats to measure."""
+        """Return the number of repeats so far."""
         cells = (
             self._requested | {r.cell for r in self.arrived.values()}
             if self.plan.shortlist
@@ -128,7 +128,7 @@ class Dispatcher:
             raise self._error
 
     async def _see_ends(self) -> None:
-        """Wait a little until workers have stated the ends of jobs that cost: bills need them."""
+        """Wait for workers to state ends of jobs that cost: bills need them."""
         if not any(lane.machine.price.usd_per_hour for lane in self.lanes):
             return
         with anyio.move_on_after(ENDS_S), suppress(*LOST_TOUCH):
@@ -136,7 +136,7 @@ class Dispatcher:
                 await anyio.sleep(ENDS_LOOK_S)
 
     async def records_of(self, cell: Cell) -> list[Record]:
-        """Wait for a cell's records, and have missing ones measured.
+        """Wait for a cell's records; have missing ones measured.
 
         Raises:
             GridbenchError: the results can't be written, or the API refuses a request.
@@ -158,7 +158,6 @@ class Dispatcher:
 
     @property
     def idle(self) -> bool:
-        """Return whether nothing is left to measure."""
         return self.failed or not any(lane.busy for lane in self.lanes)
 
     def last_order(self, cell: Cell) -> int:
@@ -228,9 +227,9 @@ class Dispatcher:
                 await self._submit(lane, lane.next_job(), variables)
 
     def _is_due(self, lane: Lane) -> bool:
-        """Return whether the next session of a lane can begin: on another box, or late enough after the last.
+        """Return whether the lane's next session can begin: on another box, or late enough.
 
-        A machine whose clock is ahead delays it by the gap at most.
+        A machine's fast clock delays it by the gap at most.
         """
         session, gap_s, now_s = lane.session, self.plan.session_gap_s, time.time()
         if session == 1 or not gap_s or lane.machine.rent:
@@ -296,7 +295,7 @@ class Dispatcher:
                 await self._mind_start(lane, run)
 
     async def _stop(self, lane: Lane, run: FlowRun, why: str, end: JobEnd) -> None:
-        """End a job that its box does not end, and store its records."""
+        """End a job that its box does not end; store its records."""
         await stop_jobs(self._client, [run.id])
         await self._receiver.collect(COLLECT_S)
         await self._job_ended(lane, run.id, run, why, end)
@@ -362,5 +361,5 @@ class Dispatcher:
             self._wake(cell, error)
 
     def spent_usd(self) -> float:
-        """Return the cost in USD so far, rented boxes at their own prices."""
+        """Return the cost so far, rented boxes at their own prices."""
         return sum(self._cost_usd.values()) + self._boxes.cost_usd()

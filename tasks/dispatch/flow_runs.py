@@ -1,4 +1,4 @@
-"""The flow runs of a run: lane jobs, records, and lost repeats."""
+"""Flow runs: lane jobs, records, lost repeats."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -30,24 +30,23 @@ PAGE = 200
 
 
 def run_tag(run: str) -> str:
-    """Return the tag of all lane jobs and rentals of a run."""
+    """Return the tag of a run's lane jobs and rentals."""
     return f"run:{run}"
 
 
 def is_final(state: State | None) -> bool:
-    """Return whether a flow run is over."""
     return state is not None and state.is_final()
 
 
 def has_begun(run: FlowRun) -> bool:
-    """Return whether a flow run was ever Running; `start_time` does not show it."""
+    """Return whether a flow run was ever Running, which `start_time` does not show."""
     return run.run_count > 0
 
 
 async def flow_runs(
     client: PrefectClient, criteria: FlowRunFilter, flows: FlowFilter | None = None
 ) -> list[FlowRun]:
-    """Return every flow run that meets the criteria, oldest first."""
+    """Return them oldest first."""
     runs: list[FlowRun] = []
     while True:
         page = await client.read_flow_runs(
@@ -63,7 +62,7 @@ def _planned_start(run: FlowRun) -> datetime:
 
 
 async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Return the flow runs of `bench` that measure a run now."""
+    """Return runs of `bench` that measure now."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
     named = FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state)
     return [each for each in await flow_runs(client, named, BENCH) if LANE_TAG not in each.tags]
@@ -72,7 +71,7 @@ async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
 async def myself_and_bench(
     client: PrefectClient, flow_run_id: UUID, run: str, bench_id: UUID | None
 ) -> tuple[FlowRun | None, UUID | None]:
-    """Return a flow run and the id of the `bench` that measures a run.
+    """Return a flow run, and the id of the `bench` that measures.
 
     One request is enough while the last `bench` goes on.
     """
@@ -85,12 +84,12 @@ async def myself_and_bench(
 
 
 async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Return every lane job of a run, oldest first."""
+    """Return them oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG, run_tag(run)])))
 
 
 async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Have workers stop these flow runs; cancel those not started."""
+    """Have workers stop them; cancel those not started."""
     for flow_run_id in list(flow_run_ids):
         with suppress(*LOST_TOUCH):
             state = (await client.read_flow_run(flow_run_id)).state
@@ -102,7 +101,7 @@ async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None
 
 
 async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:
-    """Store lane jobs' records; return a sentence for each problem and lost repeat.
+    """Return a sentence for each problem and lost repeat.
 
     Raises:
         GridbenchError: the store can't be written.

@@ -1,4 +1,4 @@
-"""The time of lane jobs by this machine's clock, which no box can stop."""
+"""Lane jobs by this machine's clock, which no box can stop."""
 
 import time
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ LONGEST_S = 14 * 86_400.0  # the longest `timeout_s` that a worker takes; the li
 
 @dataclass(slots=True)
 class JobClock:
-    """The seconds of each lane job, from the first poll that saw it run."""
+    """Seconds of lane jobs, from the first poll that saw each run."""
 
     _since: dict[UUID, float] = field(default_factory=dict)
 
     def ran_s(self, run: FlowRun) -> float:
-        """Return a job's seconds so far; once finished, by the server's clock.
+        """Return seconds so far; once finished, by the server's clock.
 
-        The server counts only the state Running, which a job can leave and still go on.
+        The server counts only Running, which a job can leave and still go on.
         """
         counted_s, now = run.estimated_run_time.total_seconds(), time.monotonic()
         since = self._since.setdefault(run.id, now - counted_s)
@@ -30,7 +30,7 @@ class JobClock:
         return max(counted_s, now - since)
 
     def overrun(self, run: FlowRun) -> str:
-        """Return why an overdue job is given up; empty while it has time."""
+        """Return why an overdue job is given up; else empty."""
         stated_s = run.parameters.get("timeout_s")
         limit_s = stated_s if isinstance(stated_s, int | float) else LONGEST_S
         late_s = self.ran_s(run) - limit_s

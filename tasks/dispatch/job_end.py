@@ -1,4 +1,4 @@
-"""The end of a lane job, from the labels that workers set on its flow run.
+"""The end of a lane job, from its workers' labels.
 
 The labels, on which `infra/workers/base/outcome.py` and this file agree:
 
@@ -45,10 +45,9 @@ class JobEnd(StrEnum):
 
 
 def has_ended(run: FlowRun | None) -> bool:
-    """Return whether a lane job is over, and its worker has had time to explain a crash.
+    """Return whether it is over, and its worker had time to explain a crash.
 
-    An engine ended by a signal reports only that. A cloud's worker learns later whether the machine was
-    reclaimed.
+    A cloud's worker learns late whether the machine was reclaimed.
     """
     if run is None or run.state is None:
         return run is None
@@ -59,7 +58,7 @@ def has_ended(run: FlowRun | None) -> bool:
 
 
 def end_of(run: FlowRun | None) -> JobEnd:
-    """Return why a lane job ended, by its worker's label or its state."""
+    """Return the reason by the worker's label, or the state."""
     label = run.labels.get(OUTCOME_LABEL) if run else None
     if label in set(JobEnd):
         return JobEnd(str(label))
@@ -71,35 +70,33 @@ def end_of(run: FlowRun | None) -> JobEnd:
 
 
 def reason_of(run: FlowRun | None) -> str:
-    """Return a sentence about the end of a lane job."""
     if run is None or run.state is None:
         return "its lane job was deleted"
     return f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
 
 
 def had_machine(run: FlowRun) -> bool:
-    """Return whether a lane job was on a machine, which then costs.
+    """Return whether it was on a machine, which then costs.
 
-    Workers label a run with the stages of its start once the container runs. A machine without a container has
-    an unknown cost, and is not billed.
+    A machine without a container has an unknown cost, and is not billed.
     """
     return has_begun(run) or bool(stages_s(run))
 
 
 def stages_s(run: FlowRun) -> dict[str, float]:
-    """Return the seconds before a lane job's start by stage, from its labels."""
+    """Return seconds of stages before a job's start, from its labels."""
     times = [(stage, run.labels.get(label)) for label, stage in STAGE_LABELS.items()]
     return {stage: float(s) for stage, s in times if isinstance(s, int | float) and s >= 0}
 
 
 def stated_times(run: FlowRun) -> tuple[datetime | None, datetime | None]:
-    """Return when a lane job began and ended by its platform, if stated."""
+    """Return begin and end by its platform, if stated."""
     began, ended = (_time(run.labels.get(label)) for label in (BEGAN_LABEL, ENDED_LABEL))
     return began, ended
 
 
 def _time(label: object) -> datetime | None:
-    """Return the time of a label; None if it is not one: any user of the API can write labels."""
+    """Return None for other labels: any user of the API can write them."""
     try:
         return datetime.fromtimestamp(float(label), UTC) if isinstance(label, int | float) else None
     except (OverflowError, OSError, ValueError):
@@ -107,22 +104,22 @@ def _time(label: object) -> datetime | None:
 
 
 def end_is_due(run: FlowRun) -> bool:
-    """Return whether a worker that stated a job's begin owes its end."""
+    """Return whether a worker that stated a begin owes the end."""
     began, ended = stated_times(run)
     explained = is_final(run.state) and OUTCOME_LABEL in run.labels
     return began is not None and ended is None and not explained
 
 
 def longest_s(run: FlowRun) -> float:
-    """Return the longest seconds of a job and its start, or infinity."""
+    """Return a job's limit and its start, or infinity."""
     limit_s = run.parameters.get("timeout_s")
     return sum(stages_s(run).values()) + float(limit_s) if isinstance(limit_s, int | float) else math.inf
 
 
 def stated_s(run: FlowRun, now: datetime) -> float | None:
-    """Return the seconds from a job's begin by its platform to its end, or to now; None without.
+    """Return seconds by its platform, to the end or to now.
 
-    A job without a stated end, for example while its worker is away, lasts at most `longest_s`.
+    Without a stated end, as while a worker is away, it lasts at most `longest_s`.
     """
     began, ended = stated_times(run)
     if began is None:

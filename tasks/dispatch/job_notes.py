@@ -1,4 +1,4 @@
-"""Notes about a run's lane jobs in `jobs.json`, for its bills."""
+"""Notes on lane jobs in `jobs.json`, for bills."""
 
 import json
 from datetime import UTC, datetime
@@ -25,18 +25,17 @@ UNBOOTED, BOOT = "boxes that did not boot", "boot"
 
 
 class JobNote(Strict):
-    """One flow run of a lane, or of a rented box; times in ISO 8601.
+    """A lane's or rented box's flow run; times in ISO 8601.
 
     Attributes:
-        submitted_at: when a worker took it and starts a machine.
-        ended_at: None if it was still running.
-        started_at: when its flow began, if it did.
-        billed_s: from `submitted_at`, or the begin that the platform states, to the end or the note; 0 without
-            a machine.
-        stages_s: the time before `started_at` by stage.
-        turns_with: other hardware entries of its box that took turns in it.
-        repeats: in the job; 0 for a rented box.
-        usd: the amount paid, if it is not the file's price.
+        submitted_at: taken by a worker, which starts a machine.
+        ended_at: None if still running.
+        started_at: of its flow, if it began.
+        billed_s: from `submitted_at`, or the platform's begin, to the end or the note; 0 without a machine.
+        stages_s: before `started_at`.
+        turns_with: other entries of its box that took turns.
+        repeats: 0 for a rented box.
+        usd: paid, if not by the file's price.
     """
 
     flow_run_id: UUID
@@ -52,13 +51,12 @@ class JobNote(Strict):
 
     @property
     def wait_s(self) -> float:
-        """Return the billed seconds before it ran."""
+        """Return billed seconds before it ran."""
         waited_s = (self.started_at - self.submitted_at).total_seconds() if self.started_at else self.billed_s
         return min(max(waited_s, 0.0), self.billed_s)
 
     @property
     def job(self) -> LaneJob:
-        """Return the facts that the job's bill needs."""
         rest_s = self.wait_s - sum(self.stages_s.values())
         stages = (*self.stages_s.items(), (REST, rest_s)) if self.stages_s and rest_s >= 0 else ()
         return LaneJob(
@@ -67,7 +65,7 @@ class JobNote(Strict):
 
     @property
     def rented(self) -> LaneJob:
-        """Return the facts that a rented box's bill needs, with all payments."""
+        """Include all payments."""
         before_s = sum(self.stages_s.values())
         return LaneJob(
             self.hardware, before_s, self.billed_s - before_s, tuple(self.stages_s.items()), self.usd
@@ -75,7 +73,7 @@ class JobNote(Strict):
 
     @property
     def within_rental(self) -> LaneJob:
-        """Return the facts of a job on a rented box; its start comes out of the box's idle time."""
+        """Take the job's start out of the box's idle time."""
         return LaneJob(self.hardware, self.wait_s, -self.wait_s, ((REST, self.wait_s),))
 
 
@@ -83,9 +81,9 @@ NOTES = TypeAdapter(list[JobNote])
 
 
 async def note_jobs(client: PrefectClient, store: Store) -> None:
-    """Update the run's `jobs.json`, and keep the notes of an earlier `bench`.
+    """Update `jobs.json`, and keep an earlier `bench`'s notes.
 
-    Without a machine it states that nothing was paid. A failing API or folder costs only the notes.
+    Without a machine it states that nothing was paid. Failures cost only the notes.
     """
     try:
         notes = {note.flow_run_id: note for note in _read(store) or ()}
@@ -103,7 +101,6 @@ async def note_jobs(client: PrefectClient, store: Store) -> None:
 
 
 def jobs_of(store: Store) -> list[LaneJob]:
-    """Return the run's noted lane jobs and rented boxes."""
     notes = _read(store) or []
     rented = {note.hardware for note in notes if note.usd is not None}
     own = [note.job for note in notes if note.hardware not in rented]
@@ -113,7 +110,7 @@ def jobs_of(store: Store) -> list[LaneJob]:
 
 
 def spent_usd(store: Store) -> float:
-    """Return a run's cost in USD, or the plan's estimate without notes.
+    """Return a run's cost, or the plan's estimate without notes.
 
     Raises:
         GridbenchError: its plan can't be read.
@@ -129,7 +126,7 @@ def spent_usd(store: Store) -> float:
 
 
 def _read(store: Store) -> list[JobNote] | None:
-    """Return the notes; None if there are no readable ones: a bill without them states that."""
+    """Return None without readable ones: a bill then states that."""
     try:
         return NOTES.validate_json((store.folder / FILE).read_bytes())
     except (OSError, ValidationError):
@@ -170,14 +167,14 @@ def _between_s(begin: datetime, end: datetime) -> float:
 
 
 def _within(stages: dict[str, float], waited_s: float) -> dict[str, float]:
-    """Return the last stages that fit into a wait: earlier queueing is not the machine's time."""
+    """Return the last stages within a wait: earlier queueing is not the machine's time."""
     while stages and sum(stages.values()) > waited_s:
         stages = dict([*stages.items()][1:])
     return stages
 
 
 def note_of_rental(run: FlowRun) -> list[JobNote]:
-    """Return the note of a rented box's flow run, if it had one."""
+    """Return none if it had no box."""
     rental, now = status_of(run), datetime.now(UTC)
     since = rental.since or (run.start_time if has_begun(run) else None)
     if since is None or rental.cost_usd(now) == 0:

@@ -1,4 +1,4 @@
-"""Bookkeeping of a lane: waiting repeats, and jobs' ends."""
+"""A lane's waiting repeats and jobs' ends."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -26,9 +26,9 @@ JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a reques
 
 
 def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -> dict[str, Any]:
-    """Return job variables, with `timeout_s` limited to the time that the money buys.
+    """Limit `timeout_s` to the time that the money buys.
 
-    A job can outlive its `bench`. One in which several entries take turns has the time of all.
+    A job can outlive its `bench`. Entries in turns have the time of all.
     """
     variables, usd_per_hour = machine.job_variables, machine.price.usd_per_hour
     if "timeout_s" in variables:
@@ -40,9 +40,9 @@ def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -
 
 
 def overdue(pool: str, taken: bool, waited_s: float, start_within_s: float | None = None) -> str:
-    """Return why a flow run that has not begun is given up; empty while it has time.
+    """Return why a flow run that has not begun is given up; else empty.
 
-    One that a worker has `taken` has as long as its machine needs to start.
+    One `taken` by a worker has as long as its machine needs.
     """
     within_s = start_within_s if taken and start_within_s is not None else START_WITHIN_S
     if waited_s <= within_s:
@@ -52,10 +52,10 @@ def overdue(pool: str, taken: bool, waited_s: float, start_within_s: float | Non
 
 
 def job_usd(machine: Hardware, ran_s: float, stated_s: float | None = None) -> float:
-    """Return the cost in USD of a lane job, with the time paid for after it.
+    """Return a job's cost, with the time paid for after it.
 
-    The time is the platform's (`stated_s`), else the flow's with an estimate of its start. A job on a rented
-    machine costs nothing: the rental is paid for.
+    Time is the platform's (`stated_s`), else the flow's with an estimated start. Jobs on rented machines cost
+    nothing: the rental is paid for.
     """
     if machine.rent:
         return 0.0
@@ -65,7 +65,7 @@ def job_usd(machine: Hardware, ran_s: float, stated_s: float | None = None) -> f
 
 @dataclass(slots=True)
 class LaneRun:
-    """One flow run of a lane, and its undelivered repeats in order."""
+    """A flow run, and undelivered repeats in order."""
 
     flow_run_id: UUID
     missing: dict[str, Repeat]
@@ -75,18 +75,18 @@ class LaneRun:
 
 @dataclass(slots=True)
 class Lane:
-    """The repeats that cells wait for, of one hardware entry, or of several that take turns on a box.
+    """Repeats of one entry, or of several that take turns on a box.
 
     Attributes:
         entries: differ only in name, title and threads.
-        waiting: requested repeats that are in no job, by id.
-        asked_at: of the newest request, on the caller's clock.
-        tries: jobs that died while they measured a repeat, by its id.
+        waiting: requested and in no job, by id.
+        asked_at: newest request, on the caller's clock.
+        tries: jobs that died while they measured a repeat, by id.
         fruitless: jobs in a row that died without a record.
         never_begun: rentals in a row that crashed before they began.
         boxes_lost: rented boxes lost while the lane had work.
-        ticket: key of the next job, the same for every attempt to start it.
-        begins_s: earliest start of each session, in seconds since the epoch.
+        ticket: key of the next job, the same for every attempt.
+        begins_s: of sessions, in seconds since the epoch.
     """
 
     entries: tuple[Hardware, ...]
@@ -102,22 +102,21 @@ class Lane:
 
     @property
     def machine(self) -> Hardware:
-        """Return the first entry: pool, job variables and price are those of all."""
+        """Return the first entry: pool, job variables and price are alike."""
         return self.entries[0]
 
     @property
     def name(self) -> str:
-        """Return the names of its entries."""
         return " and ".join(entry.name for entry in self.entries)
 
     @property
     def box(self) -> str:
-        """Return the computer; lanes of one computer take turns."""
+        """Return the computer, whose lanes take turns."""
         return self.machine.box or self.machine.name
 
     @property
     def session(self) -> int:
-        """Return the session of the next job; 1 if there is one session."""
+        """Return the next job's session, 1 for a lone one."""
         return min((repeat.session or 1 for repeat in self.waiting.values()), default=1)
 
     @property
@@ -126,7 +125,7 @@ class Lane:
         return self.job is not None and bool(self.job.missing)
 
     def is_done(self, flow_run_id: UUID) -> bool:
-        """Return whether a job has delivered everything, so that it ends by itself."""
+        """Return whether all is delivered, so that the job ends by itself."""
         return self.job is not None and self.job.flow_run_id == flow_run_id and not self.job.missing
 
     @property
@@ -135,7 +134,7 @@ class Lane:
         return self.measuring or bool(self.waiting)
 
     def ask(self, repeats: Iterable[Repeat], now: float) -> bool:
-        """Add new repeats; return True if there are any."""
+        """Return True if any repeat is new."""
         running = self.job.missing if self.job else {}
         new = {r.id: r for r in repeats if r.id not in running and r.id not in self.waiting}
         if new:
@@ -144,7 +143,7 @@ class Lane:
         return bool(new)
 
     def next_job(self) -> list[Repeat]:
-        """Return the next job's repeats: a suspect alone, or all of one session and image."""
+        """Return a suspect alone, or all of one session and image."""
         session = self.session
         ordered = sorted((r for r in self.waiting.values() if (r.session or 1) == session), key=_turn)
         suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
@@ -152,14 +151,13 @@ class Lane:
         return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
 
     def start(self, flow_run_id: UUID, repeats: Iterable[Repeat], now: float) -> None:
-        """Note that these repeats are in an existing job."""
+        """Note that an existing job has these repeats."""
         self.ticket = str(uuid4())
         self.job = LaneRun(flow_run_id, {repeat.id: repeat for repeat in repeats}, now)
         for repeat_id in self.job.missing:
             self.waiting.pop(repeat_id, None)
 
     def delivered(self, repeat_id: str) -> None:
-        """Note that a repeat's record has come."""
         self.waiting.pop(repeat_id, None)
         if self.job and self.job.missing.pop(repeat_id, None):
             self.job.delivered += 1
@@ -175,9 +173,9 @@ class Lane:
     def job_ended(
         self, ran: bool, reason: str, end: JobEnd = JobEnd.CRASHED
     ) -> tuple[list[Repeat], list[Record]]:
-        """Handle a job's end; return the repeats to try again, and records for those given up.
+        """Return repeats to try again, and records for those given up.
 
-        If it never began to measure (`ran` is false), or was cancelled, no repeat is to blame.
+        If it never measured (`ran` is false), or was cancelled, no repeat is to blame.
         """
         job, self.job = self.job, None
         if job is None or not job.missing:
@@ -209,7 +207,7 @@ class Lane:
         return f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
 
     def box_gone(self, reason: str, end: JobEnd) -> tuple[list[Repeat], list[Record]]:
-        """Handle the loss of a rented box; return the same as `job_ended`.
+        """Return the same as `job_ended`.
 
         If it was not taken away, its rental never began.
         """
@@ -230,7 +228,7 @@ class Lane:
         return [], self.give_up(f"{self.never_begun} rentals in a row never began; the last: {reason}")
 
     def give_up(self, reason: str, verdict: Verdict = Verdict.CAPACITY) -> list[Record]:
-        """Return records for all missing repeats; only a resume requests them again."""
+        """Return records for missing repeats; only a resume requests them again."""
         rest = [*(self.job.missing.values() if self.job else []), *self.waiting.values()]
         self.waiting.clear()
         self.job = None
@@ -238,7 +236,7 @@ class Lane:
 
 
 def lanes_of(hardware: Sequence[Hardware]) -> list[Lane]:
-    """Return the lanes of a run; entries that can share a job share a lane."""
+    """Return lanes; entries that can share a job share one."""
     lanes: dict[str, list[Hardware]] = {}
     for machine in hardware:
         lanes.setdefault(machine.job_key, []).append(machine)
@@ -246,10 +244,10 @@ def lanes_of(hardware: Sequence[Hardware]) -> list[Lane]:
 
 
 def _turn(repeat: Repeat) -> tuple[int, float]:
-    """Return the place of a repeat in its lane.
+    """Return a repeat's place in its lane.
 
-    Entries that take turns have one order of cases, so that the same repeat is measured on one right after the
-    other, and slow changes of the box leave their ratio. The first of each pair is random.
+    Entries in turns have one order of cases, so that slow changes of the box leave their ratio. The first of
+    each pair is random.
     """
     draw = random.Random(f"{repeat.seed} {repeat.order} {repeat.hardware}")
     return repeat.order, draw.random()

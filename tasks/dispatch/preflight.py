@@ -1,4 +1,4 @@
-"""The preflight of a lane job: check that its machine can measure at all."""
+"""Check that a job's machine can measure at all."""
 
 import subprocess
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ LOOK_S = 300.0  # importing torch from a cold disk takes a minute
 def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[str]]:
     """Return why nothing can be measured here (else empty), and warnings.
 
-    GPUs are checked in another process, so that torch is not loaded next to the measured one.
+    Another process checks GPUs, so that torch is not loaded next to the measured one.
     """
     enough, text = shared_memory()
     warnings = [] if enough else [text]

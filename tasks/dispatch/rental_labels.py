@@ -1,6 +1,6 @@
-"""The status of a rented box, in the labels of its flow run.
+"""A rented box's status, in its flow run's labels.
 
-A lane's machine must be known before its job is sent, and rentals must be visible, also after a crash.
+A lane's machine must be known before its job is sent, and rentals visible after a crash.
 """
 
 import math
@@ -19,24 +19,21 @@ BILLED_BY_S = 60  # Lambda bills by the minute: a minute that has begun counts
 
 
 def billed_s_of(seconds: float) -> float:
-    """Return the billed seconds for a time: whole minutes."""
+    """Return the seconds of whole minutes, rounded up."""
     return math.ceil(max(seconds, 0.0) / BILLED_BY_S) * BILLED_BY_S
 
 
 def billed_s(since: datetime, until: datetime) -> float:
-    """Return the billed seconds between a box's launch and return."""
     return billed_s_of((until - since).total_seconds())
 
 
 class RentalStatus(Strict):
-    """The status of a rental: its box, and earlier boxes that did not boot; None for unknown.
+    """A rental's box, and earlier ones that did not boot; None for unknown.
 
     Attributes:
-        name: of the lease, the instance, its SSH key, and the Secret block with the private key.
+        name: of lease, instance, SSH key, and the Secret block with the private key.
         instance: the provider's id.
-        address, user, host_key: of its SSH server.
-        usd_per_hour: the price paid.
-        since, answered, until, returned: times of launch, first login, deadline and return.
+        since, answered, until, returned: launch, first login, deadline, return.
         earlier_s, earlier_usd: of boxes returned because they did not boot.
     """
 
@@ -57,17 +54,17 @@ class RentalStatus(Strict):
 
     @classmethod
     def of(cls, labels: dict[str, Any]) -> Self:
-        """Read a rental's status from a flow run's labels.
+        """Read a status from labels.
 
         Raises:
-            pydantic.ValidationError: something else has written them.
+            pydantic.ValidationError: something else wrote them.
         """
         ours = {key.removeprefix(PREFIX): value for key, value in labels.items() if key.startswith(PREFIX)}
         return cls.model_validate({key: value for key, value in ours.items() if key in cls.model_fields})
 
     @property
     def labels(self) -> dict[str, str | float]:
-        """Return the status as labels, times in ISO 8601."""
+        """Write times in ISO 8601."""
         return {
             f"{PREFIX}{key}": value for key, value in self.model_dump(mode="json", exclude_none=True).items()
         }
@@ -78,18 +75,18 @@ class RentalStatus(Strict):
         return self.answered is not None and self.returned is None
 
     def billed_s(self, now: datetime | None = None) -> float:
-        """Return the billed seconds: whole minutes from launch to return, or to now."""
+        """Return the time from launch to return, or to now, in whole minutes."""
         if self.since is None:
             return 0.0
         return billed_s(self.since, self.returned or now or datetime.now(UTC))
 
     def cost_usd(self, now: datetime | None = None) -> float:
-        """Return the cost in USD, with boxes that did not boot."""
+        """Return the cost, with boxes that did not boot."""
         return self.earlier_usd + usd(self.billed_s(now), self.usd_per_hour or 0.0)
 
     @property
     def host(self) -> dict[str, str | None]:
-        """Return the box as an entry of `hosts`, a job variable of `ssh` pools."""
+        """Return an entry of `hosts`, a job variable of `ssh` pools."""
         return {
             "address": self.address,
             "user": self.user,

@@ -39,22 +39,21 @@ class RentalOrder(Strict):
 
     @property
     def due_s(self) -> float:
-        """Return the seconds from the order to the tagged deadline."""
+        """Return seconds from order to tagged deadline."""
         return self.capacity_s + self.boot_s + self.most_s
 
     @property
     def most_usd(self) -> float:
-        """Return the largest cost in USD while the holding flow run lives."""
+        """Return the largest cost while the holder lives."""
         return usd(billed_s_of(self.most_s), self.most_usd_per_hour)
 
     @property
     def orphan_usd(self) -> float:
-        """Return the cost in USD if the holder dies and the box is swept at its deadline."""
+        """Return the cost if the holder dies and the box is swept at its deadline."""
         return usd(billed_s_of(self.due_s), self.most_usd_per_hour)
 
     @property
     def worst_case(self) -> str:
-        """Return the worst case in words."""
         return (
             f"at most {self.most_s / 3600:.1f} h at {self.most_usd_per_hour:.2f} USD an hour, "
             f"{self.most_usd:.2f} USD; if this machine fails meanwhile, {self.orphan_usd:.2f} USD by its "
@@ -63,7 +62,7 @@ class RentalOrder(Strict):
 
 
 def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
-    """Return the order for a lane, for no longer than the money lasts."""
+    """Return the order, for no longer than the money lasts."""
     most_usd_per_hour = _most_usd_per_hour(machine, rent)
     most_s = rent.most_hours * 3600
     if left_usd is not None and most_usd_per_hour:

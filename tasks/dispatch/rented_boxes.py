@@ -1,4 +1,4 @@
-"""The boxes that a run's lanes rent, and give back when idle."""
+"""Boxes that lanes rent, and give back when idle."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -40,7 +40,7 @@ BAD_BOX = (JobEnd.UNREACHABLE, JobEnd.NO_MACHINE)
 
 
 def status_of(run: FlowRun) -> RentalStatus:
-    """Return the status that a flow run reports for its box; empty if unreadable."""
+    """Return empty if unreadable."""
     try:
         return RentalStatus.of(run.labels)
     except ValidationError:
@@ -48,14 +48,14 @@ def status_of(run: FlowRun) -> RentalStatus:
 
 
 async def rental_runs(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Return every flow run of a box for a run, oldest first."""
+    """Return them oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG, run_tag(run)])))
 
 
 async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequence[UUID] = ()) -> None:
-    """Have these flow runs give their boxes back, after some lane jobs have ended.
+    """Have boxes given back, after lane jobs have ended.
 
-    Those that have not begun are cancelled. Workers get JOBS_S to see containers end. An unreachable flow run
+    Those that have not begun are cancelled. Workers get JOBS_S to see containers end. An unreachable one
     notices by itself that its `bench` is over.
     """
     if runs:
@@ -69,9 +69,9 @@ async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequenc
 
 
 async def _request_release(client: PrefectClient, flow_run_id: UUID) -> None:
-    """Set the label until it is there: a concurrent label update can overwrite it.
+    """Set the label until it is there: a concurrent update can overwrite it.
 
-    A run that has not begun is cancelled, too: it might never start and see its label.
+    A run that has not begun is cancelled: it might never see its label.
     """
     for _ in range(RELEASE_TRIES):
         await client.update_flow_run_labels(flow_run_id, {RELEASE: True})
@@ -85,13 +85,13 @@ async def _request_release(client: PrefectClient, flow_run_id: UUID) -> None:
 
 @dataclass(slots=True)
 class LaneBox:
-    """The newest rental of a lane; times in seconds on the monotonic clock.
+    """A lane's newest rental; seconds on the monotonic clock.
 
     Attributes:
-        ordered_at: when it was ordered or taken over.
-        idle_since: when its lane ran out of work, if it did.
-        announced: whether the log reports that it answers.
-        ended_at: when its session ended, if it did.
+        ordered_at: or taken over.
+        idle_since: when the lane ran out of work.
+        announced: the log reports that it answers.
+        ended_at: of its session.
     """
 
     run: FlowRun
@@ -102,17 +102,15 @@ class LaneBox:
 
     @property
     def rental(self) -> RentalStatus:
-        """Return the status of the rental as last reported."""
         return status_of(self.run)
 
     @property
     def session(self) -> int:
-        """Return the session of the lane for which it was rented."""
         return int(self.run.parameters["asked"].get("session") or 1)
 
     @property
     def overdue(self) -> str:
-        """Return why a rental that has not begun is given up; empty while it has time."""
+        """Return why a rental that has not begun is given up; else empty."""
         if has_begun(self.run):
             return ""
         taken = self.run.state is not None and self.run.state.is_pending()
@@ -124,9 +122,8 @@ class RentedBoxes:
     """Every rental of a run.
 
     Attributes:
-        ended: called when a rental is over, with the lane, the reason, and the end: TAKEN_AWAY, CRASHED if it
-            never began, or NO_MACHINE.
-        rental_s: between two polls of a rental; None for its own.
+        ended: called with lane, reason, and end: TAKEN_AWAY, CRASHED if it never began, or NO_MACHINE.
+        rental_s: between polls of a rental; None for its own.
     """
 
     client: PrefectClient
@@ -141,7 +138,7 @@ class RentedBoxes:
     _ticket: str = field(default_factory=lambda: str(uuid4()))
 
     async def adopt(self) -> None:
-        """Take over the boxes of an earlier `bench` of this run."""
+        """Take over boxes of this run's earlier `bench`."""
         if any(machine.rent for machine in self.plan.hardware):
             self._runs = await rental_runs(self.client, self.plan.run)
             self._paid_before = {run.id for run in self._runs if is_final(run.state)}
@@ -150,12 +147,12 @@ class RentedBoxes:
                     self._held[hardware_of(run)] = LaneBox(run)
 
     def cost_usd(self) -> float:
-        """Return the cost in USD of all boxes, also those that did not boot."""
+        """Return the cost, with boxes that did not boot."""
         now = datetime.now(UTC)
         return sum(status_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
 
     async def mind(self, lanes: Sequence[Lane]) -> None:
-        """Poll every rental; report ended ones, and give back idle ones."""
+        """Poll rentals; report ended ones, give back idle ones."""
         if not self._held and all(is_final(run.state) for run in self._runs):
             return
         self._runs = await rental_runs(self.client, self.plan.run)
@@ -176,7 +173,7 @@ class RentedBoxes:
                 await self._mind_idle(lane, held)
 
     def job_variables(self, machine: Hardware) -> dict[str, Any] | None:
-        """Return the job variables for the machine's box; None without a box."""
+        """Return None without a box."""
         held = self._held.get(machine.name)
         rental = held.rental if held else None
         if rental is None or not rental.answers:
@@ -189,10 +186,10 @@ class RentedBoxes:
         return variables
 
     async def end_session(self, lane: Lane, is_in_use: bool) -> bool:
-        """Give a lane's box back if its next session gets another box.
+        """Give the box back if the next session gets another.
 
-        Return whether the next box can be ordered: the earlier one is gone, or was waited for long enough.
-        While the box `is_in_use`, a worker has `JOBS_S` to see the last container end.
+        Return whether the next can be ordered: the earlier one is gone, or was waited for. While it
+        `is_in_use`, a worker has `JOBS_S` to see the last container end.
         """
         name, now = lane.machine.name, time.monotonic()
         held = self._held.get(name)
@@ -210,9 +207,9 @@ class RentedBoxes:
         return is_gone or now - leaving.ended_at >= RETURN_S
 
     async def order(self, machine: Hardware, left_usd: float | None, session: int = 1) -> bool:
-        """Order a box for a session of a machine, unless one is on its way.
+        """Order a box, unless one is on its way.
 
-        Return False if the money buys no box for a further session.
+        Return False if the money buys none.
 
         Raises:
             GridbenchError: the server has no deployment for it.
@@ -238,12 +235,12 @@ class RentedBoxes:
         return True
 
     async def give_back(self, name: str) -> None:
-        """Give a machine's box back; the next `order` rents another."""
+        """Give the box back; the next `order` rents another."""
         if held := self._held.pop(name, None):
             await release(self.client, [held.run])
 
     async def close(self, jobs: Sequence[UUID]) -> None:
-        """Give every box back after these jobs, and name unconfirmed returns."""
+        """Give all boxes back after these jobs; name unconfirmed returns."""
         if not self._runs:
             return
         await release(self.client, self._runs, after=jobs)
@@ -282,5 +279,4 @@ class RentedBoxes:
 
 
 def hardware_of(run: FlowRun) -> str:
-    """Return the machine for whose lane a flow run holds a box."""
     return str(run.parameters["asked"]["hardware"])

@@ -33,7 +33,7 @@ async def submit(
     key: str,
     job_variables: dict[str, Any] | None = None,
 ) -> FlowRun:
-    """Start a flow run of a deployment, or return the earlier one with the same `key`.
+    """Start a flow run, or return the earlier one with the same `key`.
 
     Raises:
         GridbenchError: the server has no such deployment.
@@ -64,7 +64,7 @@ async def submit_lane(
     job_variables: dict[str, Any],
     pace: Pace,
 ) -> tuple[FlowRun, list[Repeat]]:
-    """Start the lane job for these repeats and controls; return it and its order.
+    """Start the lane job; return it and its order.
 
     Polls fetch its parameters, so repeats and code are inputs, which only the job reads.
 
@@ -107,6 +107,6 @@ async def submit_lane(
 
 
 def keeping(machine: Hardware) -> dict[str, Any]:
-    """Return the job variable that makes a box behind SSH keep code, packages and data."""
+    """Return the job variable by which boxes behind SSH keep code, packages and data."""
     is_behind_ssh = machine.pool == RENTED_POOL or "hosts" in machine.job_variables
     return {"keep": True} if is_behind_ssh and "keep" not in machine.job_variables else {}

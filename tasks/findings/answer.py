@@ -1,4 +1,4 @@
-"""The answer: at most four lines of at most 25 words, the most useful first; then its details and caveats."""
+"""The answer: at most four lines of at most 25 words, then details and caveats."""
 
 import math
 from collections import Counter
@@ -37,7 +37,6 @@ def headline(
     summaries: Sequence[Summary] = (),
     busy_s: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Return the fastest and the cheapest machine, and how to decide the rest."""
     ratios = [pairing.compute for pairing in pairings if pairing.compute]
     if not suite.logs:
         return _nothing(summaries)
@@ -50,7 +49,6 @@ def headline(
 
 
 def details(suite: CommonCases, machines: Sequence[Machine], pairings: Sequence[Pairing]) -> tuple[str, ...]:
-    """Return why totals are undecided, and each machine's verdicts by case."""
     return (*undecided_totals(suite, machines), *case_by_case(pairings))
 
 
@@ -60,7 +58,6 @@ def caveats(
     summaries: Sequence[Summary],
     pairings: Sequence[Pairing],
 ) -> tuple[Caveat, ...]:
-    """Return everything that limits the answer, by kind."""
     totals = f"The totals are provisional: {suite.provisional}."
     return (
         *([Caveat("provisional totals", totals)] if suite.provisional else []),
@@ -78,9 +75,9 @@ def caveats(
 def fastest(
     suite: CommonCases, baseline: str, busy_s: Mapping[str, float] = MappingProxyType({})
 ) -> list[str]:
-    """Return the fastest machine over one pass, or why there is none.
+    """Return one line, or why there is none.
 
-    `busy_s` are the seconds of a pass in which each machine's cards compute.
+    `busy_s`: seconds of a pass in which each machine's cards compute.
     """
     if len(suite.logs) < 2:
         return _alone(suite, baseline)
@@ -93,7 +90,6 @@ def fastest(
 
 
 def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
-    """Return the machine with the least cost of a pass, if two machines have a price."""
     prices = _prices(suite, machines)
     if not suite.cases or len(prices) < 2:
         return []
@@ -101,7 +97,6 @@ def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> 
 
 
 def undecided_totals(suite: CommonCases, machines: Sequence[Machine]) -> Iterator[str]:
-    """Yield why the fastest or the cheapest machine is undecided, with advice."""
     times = dict.fromkeys(suite.logs, 1.0)
     for word, weights in (("fastest", times), ("cheapest", _prices(suite, machines))):
         if suite.cases and len(weights) > 1:
@@ -124,10 +119,10 @@ def _ranked(suite: CommonCases, weights: Mapping[str, float]) -> tuple[str, dict
 
 
 def _lead(suite: CommonCases, weights: Mapping[str, float], best: str, other: str, baseline: str) -> Estimate:
-    """Return the ratio of another machine to the best, whose interval allows for the choice of the best.
+    """Return the ratio of another machine to the best.
 
-    The best of several equal machines was lucky. So the interval is one of the simultaneous intervals of all
-    machines over the baseline, or of all pairs.
+    The best of several equal machines was lucky, so the interval is simultaneous for all machines over the
+    baseline, or for all pairs.
     """
     machines = len(weights)
     choices = machines - 1 if baseline in (best, other) else machines * (machines - 1) // 2
@@ -136,10 +131,7 @@ def _lead(suite: CommonCases, weights: Mapping[str, float], best: str, other: st
 
 
 def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
-    """Return the seconds of a pass in which a machine's cards compute, if known for all cases.
-
-    If the steps of a case differ between machines, as in weak scaling, return none.
-    """
+    """Return seconds of a pass in which cards compute; empty if a case's steps differ, as in weak scaling."""
     parts: dict[str, list[float]] = {}
     units: dict[Case, set[float | None]] = {}
     for cell in cells:
@@ -151,7 +143,7 @@ def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
 
 
 def _by_card(ratio: Ratio, best: str, other: str, busy_s: Mapping[str, float]) -> str:
-    """Return the cards' part of a ratio, if waiting for the hosts changes it notably; else nothing."""
+    """Return the cards' part of a ratio; empty unless waiting for the hosts changes it notably."""
     if not (busy_s.get(best) and busy_s.get(other)):
         return ""
     by_card = busy_s[other] / busy_s[best]
@@ -206,7 +198,6 @@ def _alone(suite: CommonCases, baseline: str) -> list[str]:
 
 
 def decided(pairings: Sequence[Pairing]) -> list[str]:
-    """Count the decided cases, and those that only the correction leaves undecided."""
     pairs = [pairing for pairing in pairings if pairing.compute]
     ratios = [pairing.compute for pairing in pairs if pairing.compute]
     if not ratios:
@@ -224,7 +215,6 @@ def decided(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
-    """Return the repeats, or quieter machine, that would decide the undecided ratios."""
     undecided = [ratio for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED]
     if not undecided:
         return []
@@ -241,10 +231,7 @@ def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
 
 
 def one_session(suite: CommonCases) -> list[Caveat]:
-    """Return how one session of each machine limits the answer.
-
-    Sessions of a machine in a row on one box count as one.
-    """
+    """Count a machine's sessions in a row on one box as one."""
     sessions, names = suite.sessions, [name for name in suite.logs if not suite.has_sessions_apart(name)]
     if len(suite.logs) < 2:
         return []
@@ -274,10 +261,9 @@ def one_session(suite: CommonCases) -> list[Caveat]:
 
 
 def states(sessions: Sessions, pairings: Sequence[Pairing]) -> list[Caveat]:
-    """Return which intervals earlier repeats widened, and which repeats are too few to show two states.
+    """Return which intervals earlier repeats widened, and too few repeats to show two states.
 
-    Processes of some machines are in one of two states. Three are all in one state in a quarter of the runs or
-    more.
+    Some machines' processes have two states. Three are all in one state in a quarter of the runs or more.
     """
     sentences = []
     wider = [
@@ -322,7 +308,6 @@ def _effect_text(effect: SessionEffect, name: str) -> str:
 
 
 def left_out(suite: CommonCases) -> list[Caveat]:
-    """Name the cells and machines with valid results that are in no total."""
     sentences = []
     if suite.left_out:
         reason = "they have only one repeat, or other programs used the machine"
@@ -334,7 +319,6 @@ def left_out(suite: CommonCases) -> list[Caveat]:
 
 
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
-    """Count the cases that each machine wins and loses, with advice."""
     sentences = []
     count = sum(p.compute is not None for p in pairings)
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
@@ -364,7 +348,6 @@ def _corrected(ratios: Sequence[Ratio], count: int) -> str:
 
 
 def wide(summaries: Sequence[Summary]) -> list[Caveat]:
-    """List the cells with wide results, the disturbed ones separately."""
     cells = [summary for summary in summaries if summary.grade is Grade.WIDE]
     quiet, busy = ([s for s in cells if s.busy is is_busy] for is_busy in (False, True))
     noise = "wide: their noise is already included in their intervals"
@@ -376,7 +359,6 @@ def wide(summaries: Sequence[Summary]) -> list[Caveat]:
 
 
 def refused(summaries: Sequence[Summary]) -> list[Caveat]:
-    """List the cells without a valid result, with reasons and advice."""
     cells = [summary for summary in summaries if summary.grade is Grade.REFUSED]
     found = _named("refused results", cells, len(summaries), "refused")
     if any(cell.verdict is Verdict.NOISY and cell.busy for cell in cells):
@@ -400,7 +382,6 @@ def _few(names: Sequence[str], between: str = ", ") -> str:
 
 
 def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
-    """Return the other differences between two machines, once for each pair."""
     confounds: dict[tuple[str, str], dict[str, None]] = {}
     for pair in pairings:
         confounds.setdefault((pair.hardware, pair.baseline), {}).update(dict.fromkeys(pair.confounds))
@@ -412,7 +393,6 @@ def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
 
 
 def slices(machines: Sequence[Machine]) -> list[Caveat]:
-    """Name the machines measured on a slice of a card."""
     return [
         Caveat(
             "slices of a card",
@@ -425,7 +405,6 @@ def slices(machines: Sequence[Machine]) -> list[Caveat]:
 
 
 def price_notes(machines: Sequence[Machine], ranked: Collection[str] = ()) -> list[Caveat]:
-    """Name the machines without a price, and the assumed or doubtful prices."""
     priced = [m for m in machines if m.usd_per_hour is not None]
     assumed = [m.name for m in priced if "assum" in m.price_note.lower()]
     free = [m.name for m in machines if not m.usd_per_hour and m.name in ranked]

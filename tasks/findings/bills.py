@@ -1,4 +1,4 @@
-"""The cost of a run, and the use of every billed second."""
+"""The cost of a run, by every billed second."""
 
 import math
 from collections import defaultdict
@@ -42,12 +42,11 @@ ALONE = "from the records alone, without boot, image pull and idle time"
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The cost of a machine's part of a run, and of its timed steps alone.
+    """The cost of a machine's part of a run.
 
     Attributes:
-        parts_s: billed seconds by phase, such as boot, import, warm-up, samples, idle.
-        billed_s: their sum, with a provider's queue if it cannot be separated from the boot.
-        notes: missing parts, and accelerators paid for but unused.
+        parts_s: billed seconds by phase, such as boot, warm-up, samples, idle.
+        billed_s: with a provider's queue if it cannot be separated from the boot.
     """
 
     hardware: str
@@ -70,11 +69,9 @@ class Bills(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Bills":
-        """Add up the payments for each machine."""
         return cls(bills(results.records, results.machines, results.jobs))
 
     def table(self) -> Table | None:
-        """Return a row per machine; bars are by cost if every bill has one, else by time."""
         if not self.bills:
             return None
         priced = all(bill.usd is not None for bill in self.bills) and any(bill.usd for bill in self.bills)
@@ -106,17 +103,13 @@ class Bills(Finding):
         )
 
     def published(self) -> dict[str, Any]:
-        """Return `bills`, with seconds by part."""
         return {"bills": [asdict(bill) | {"parts_s": dict(bill.parts_s)} for bill in self.bills]}
 
 
 def bills(
     records: Sequence[Record], machines: Sequence[Machine], jobs: Sequence[LaneJob] = ()
 ) -> tuple[Bill, ...]:
-    """Return a bill for each machine that measured something or was rented in vain.
-
-    Failed repeats count, repeats with a clock that ran backwards do not.
-    """
+    """Count failed repeats, but none whose clock ran backwards."""
     available = {machine.name: machine for machine in machines}
     measured: dict[str, list[Record]] = {name: [] for name in available}
     for record in records:
@@ -131,7 +124,7 @@ def bills(
 
 
 def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJob]:
-    """Split a job between entries that took turns in it, in proportion to the time of their records."""
+    """Split a job between entries that took turns in it, by the time of their records."""
     names = (job.hardware, *job.turns_with)
     if len(names) == 1:
         return [job]
@@ -153,10 +146,7 @@ def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJ
 
 
 def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs: Sequence[LaneJob]) -> Bill:
-    """Return a machine's bill: its records' phases, then other time of its jobs.
-
-    Jobs shorter than the records are not all jobs: then only the records count, with a note.
-    """
+    """Count only the records, with a note, if they exceed the jobs, of which some are then missing."""
     parts = _phases(records)
     measured_s, run_s = math.fsum(record.wall_s for record in records), math.fsum(job.run_s for job in jobs)
     whole = bool(jobs) and run_s >= measured_s
@@ -181,14 +171,12 @@ def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs
 
 
 def paid_usd_per_hour(jobs: Sequence[LaneJob]) -> float | None:
-    """Return the hourly price of rented machines in USD, if any."""
     paid = [job for job in jobs if job.usd is not None]
     took_s = math.fsum(job.wait_s + job.run_s for job in paid)
     return math.fsum(job.usd or 0.0 for job in paid) / took_s * SECONDS_PER_HOUR if took_s else None
 
 
 def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...]:
-    """Name the accelerators that were paid for and left unused."""
     if machine is None or machine.devices < 2:
         return ()
     measured = [record for record in records if record.wall]  # others lack the used devices

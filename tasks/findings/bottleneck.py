@@ -1,4 +1,4 @@
-"""The bound of each cell, by the ceilings of the same run and machine."""
+"""The bound of each cell, by its machine's ceilings in the same run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,17 +11,15 @@ from workloads.harness.roofline.roofline import UNEXPLAINED, Bound, percent
 
 
 def bottlenecks(cells: Sequence[Repeats]) -> dict[Cell, Bound]:
-    """Return the bound of every cell with a usable repeat, by ceilings of usable repeats."""
     return {row.record.cell: row.bound for row in bounds([r for cell in cells for r in cell.usable])}
 
 
 def with_bounds(summaries: Sequence[Summary], cells: Sequence[Repeats]) -> tuple[Summary, ...]:
-    """Return the summaries, each with the bound of its cell."""
     found = bottlenecks(cells)
     return tuple(replace(summary, bound=found.get(summary.cell)) for summary in summaries)
 
 
 def bound_text(bound: Bound) -> str:
-    """Return a bound such as `compute, 83 %`; `unexplained` if nothing explains half."""
+    """Return such as `compute, 83 %`; `unexplained` if nothing explains half."""
     is_explained = bound.by != UNEXPLAINED and bound.share is not None
     return f"{bound.by}, {percent(bound.share or 0.0)}" if is_explained else bound.by

@@ -1,4 +1,4 @@
-"""The sizes from which a machine beats the baseline, and the calls that repay its start."""
+"""Sizes from which a machine beats the baseline, and calls that repay its start."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -45,12 +45,10 @@ class BreakEven:
     """The value of a size parameter from which a machine beats the baseline.
 
     Attributes:
-        parameter: the one that grows; `fixed` are the others.
-        by: `time` (compute, or a command's number), `end to end` or `cost`.
-        below: largest value at which the baseline is ahead.
-        above: smallest value from which the machine is ahead at every larger one.
-        sentence: such as "gke-l4 is faster than local-cpu from n between 400 and 480".
-        falls: reversed: the machine is ahead up to `below`, the baseline from `above` on.
+        by: `time` (or a command's number), `end to end` or `cost`.
+        below: the baseline is ahead up to here.
+        above: the machine is ahead from here on.
+        falls: the reverse: the machine is ahead up to `below`.
     """
 
     hardware: str
@@ -79,29 +77,25 @@ class BreakEvens(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "BreakEvens":
-        """Bracket the last change of the lead in every series of sizes."""
         return cls(break_evens([*results.pairings, *results.number_pairings]))
 
     def table(self) -> Table | None:
-        """Return a row per break-even, those in time first."""
         ordered = sorted(self.break_evens, key=lambda found: WAYS.index(found.by))
         rows = tuple((f.hardware, f.by, f.parameter, f.below, f.above, Mark(f.sentence)) for f in ordered)
         return Table(COLUMNS, rows, brief=MOST_SHOWN) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return the first few break-evens in time with two known ends."""
         found = [c for c in self.break_evens if c.by == "time" and None not in (c.below, c.above)]
         more = len(found) - LISTED
         rest = f"The table of break-evens has {more} more series of sizes in which the lead changes."
         return (*(f"{c.sentence}." for c in found[:LISTED]), *([rest] if more > 0 else []))
 
     def published(self) -> dict[str, Any]:
-        """Return `crossings`, with the other parameters as an object."""
         return {"crossings": [asdict(each) | {"fixed": dict(each.fixed)} for each in self.break_evens]}
 
 
 def break_evens(pairings: Iterable[Pairing]) -> tuple[BreakEven, ...]:
-    """Return the change of the lead in each series of sizes that has a verdict.
+    """Return one for each series of sizes that has a verdict.
 
     Nothing is interpolated: a coarse grid would give a precise but wrong value.
     """
@@ -110,7 +104,6 @@ def break_evens(pairings: Iterable[Pairing]) -> tuple[BreakEven, ...]:
 
 
 def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
-    """Return one bracket with its sentence."""
     found = bracket(verdicts)
     return BreakEven(
         hardware=line.hardware,
@@ -129,7 +122,7 @@ def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
 
 
 def bracket(verdicts: Verdicts) -> Bracket:
-    """Return the last change of the lead as the values rise.
+    """Return the last change of the lead.
 
     It `falls` if the baseline is ahead at the largest decided value and the machine at a smaller one.
     """
@@ -150,14 +143,13 @@ def bracket(verdicts: Verdicts) -> Bracket:
 
 
 def with_payback(pairings: Sequence[Pairing], summaries: Sequence[Summary]) -> tuple[Pairing, ...]:
-    """Return the pairings with the calls that repay a longer cold start."""
     cells = {(summary.cell.hardware, summary.cell.case): summary for summary in summaries}
     sides = [(p, cells.get((p.hardware, p.case)), cells.get((p.baseline, p.case))) for p in pairings]
     return tuple(replace(p, payback_calls=_payback(p, side, base)) for p, side, base in sides)
 
 
 def payback_calls(cold_s: float, baseline_cold_s: float, step_s: float, baseline_step_s: float) -> float:
-    """Return (cold - baseline cold) / (baseline step - step) in calls; 0 if the start is not longer."""
+    """Return 0 if the start is not longer."""
     return max(cold_s - baseline_cold_s, 0.0) / (baseline_step_s - step_s)
 
 

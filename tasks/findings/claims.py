@@ -1,4 +1,4 @@
-"""The claims behind a run's answer: its best machine is ahead of the next one."""
+"""Claims of a run's answer: the best machine is ahead of the next."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class AnswerClaim:
 
     Attributes:
         by: `time`, `number` or `cost`.
-        factor: the rival's price over the best machine's; 1 unless by cost.
-        case: of a command's number, as `viewed` makes it; None for the total of times.
+        factor: the rival's price over the best's; 1 unless by cost.
+        case: as `viewed` makes it; None for the total of times.
     """
 
     by: str
@@ -36,7 +36,6 @@ class AnswerClaim:
 
     @property
     def text(self) -> str:
-        """Return the claim, such as `a is faster than b`."""
         if self.case is None:
             return f"{self.best} is {'faster' if self.by == 'time' else 'cheaper'} than {self.rival}"
         label = f"{self.case.mode} of {script_text(measured_of(self.case))}"
@@ -46,7 +45,7 @@ class AnswerClaim:
 
 
 def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCases, ...]:
-    """Return a run's answer: the total of times, and each command's first number."""
+    """Return the total of times, and each command's first number."""
     times = [cell for cell in cells if metric_in(cell.cell.case.id) is None]
     numbers: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -59,13 +58,12 @@ def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCase
 
 
 def sessions_of_number(case: Case, sessions: Sessions) -> Sessions:
-    """Return the effects of sessions on a case; none unless it is a time or a rate."""
+    """Return none unless the case is a time or a rate."""
     metric = metric_in(case.id)
     return sessions if metric is None or is_of_time(metric) else WITHIN
 
 
 def claims_of(answers: Sequence[CommonCases], machines: Sequence[Machine]) -> tuple[AnswerClaim, ...]:
-    """Return the best machine against the next or tied ones, by time or number, and by cost."""
     return tuple(claim for suite in answers for claim in _claims_of(suite, machines))
 
 
@@ -90,10 +88,7 @@ def _claims(suite: CommonCases, by: str, weights: Mapping[str, float]) -> Iterat
 
 
 def carrying_cases(suite: CommonCases, claims: Collection[AnswerClaim]) -> tuple[Case, ...]:
-    """Return the cases that make `CARRYING` of the difference of each claim on times.
-
-    A difference is the sum over cases of the rival's cost of a step less the best machine's.
-    """
+    """Return the cases that make `CARRYING` of the difference of each claim on times."""
     chosen: set[Case] = set()
     for claim in (claim for claim in claims if claim.case is None):
         best_s, rival_s = times_by_case(suite, claim.best), times_by_case(suite, claim.rival)

@@ -1,4 +1,4 @@
-"""The time to a first result: the start of a process, and its first call."""
+"""The time to a first result: start and first call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,6 @@ class ColdStarts(Sentences):
 
     @classmethod
     def find(cls, results: Results) -> "ColdStarts":
-        """Compare the starts and the first calls of all machines."""
         first_calls = most_per_machine(
             results.cells,
             first_over_later,
@@ -47,10 +46,7 @@ class ColdStarts(Sentences):
 def cold_starts(
     cells: Sequence[Repeats], pairings: Sequence[Pairing], sessions: Sessions = WITHIN
 ) -> list[str]:
-    """Return how long a process on each machine needs before it can build, and when that pays off.
-
-    A process starts alike for every case, so all cases count; forks of one process count once.
-    """
+    """Count the starts of all cases, which are alike; forks of one process count once."""
     sentences, base = [], next((p.baseline for p in pairings), "")
     starts: dict[str, list[Start]] = {}
     for name in dict.fromkeys(cell.cell.hardware for cell in cells):
@@ -72,7 +68,7 @@ def cold_starts(
 
 
 def first_over_later(cell: Repeats) -> Estimate | None:
-    """Return the first call over a later step; None for whole jobs."""
+    """Return None for whole jobs."""
     ratios = [
         record.phases_s["first_call"] / record.wall.median_s
         for record in cell.usable
@@ -95,9 +91,9 @@ def _against(hardware: str, base: str, longer: Ratio | None, pairings: Sequence[
 
 
 def _starts(records: Sequence[Record]) -> list[Start]:
-    """Return the starts of processes that the records show: their own, else those of the forking process.
+    """Return starts of processes: their own, else the forking process's.
 
-    A fork server's first process has the server's start as its own; if it is unusable, the others have it.
+    A fork server's first process has the server's start; if it is unusable, the others have it.
     """
     own = [start for record in records if not record.inherited_s and (start := _start(record.phases_s))]
     forked = {
@@ -109,7 +105,7 @@ def _starts(records: Sequence[Record]) -> list[Start]:
 
 
 def _start(phases_s: Mapping[str, float]) -> Start | None:
-    """Return the seconds of each phase before a process can build; None if one is missing, or all are 0."""
+    """Return seconds by phase; None if one is missing, or all are 0."""
     if not BEFORE.keys() <= phases_s.keys():
         return None
     start = {name: phases_s[name] for name in BEFORE}

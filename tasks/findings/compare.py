@@ -1,4 +1,4 @@
-"""From records to a comparison: the answer of a run, and its supporting results."""
+"""From records to a comparison."""
 
 import pkgutil
 from collections.abc import Collection, Mapping, Sequence
@@ -45,13 +45,13 @@ def compare(
     forecasts: Sequence[Forecast] = (),
     predicted: Sequence[Forecast] = (),
 ) -> Comparison:
-    """Judge, summarise and pair the records, and state the results.
+    """Judge, summarise and pair the records.
 
     Args:
-        suite_cases: cases that count for totals; all if empty.
-        population: records of other machines, if the run asks which machines to keep.
-        earlier: the answer that these records measure again.
-        forecasts: predictions kept before; `predicted` are the run's own.
+        suite_cases: those of totals; all if empty.
+        population: records of other machines, if the run asks which to keep.
+        earlier: the answer that this run confirms.
+        forecasts: predictions kept before; `predicted` are this run's.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -93,12 +93,6 @@ def compare(
 def stated(
     results: Results, summaries: tuple[Summary, ...], refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> Comparison:
-    """State the results: the answer, its details and its caveats.
-
-    Args:
-        summaries: of all cells, also those whose number is not a time.
-        refusals: the reasons against each implausible record.
-    """
     machines, baseline, cells, pairings = results.machines, results.baseline, results.cells, results.pairings
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
     suite = CommonCases.of(results.suite_cells, results.sessions)
@@ -132,7 +126,7 @@ def stated(
 def judged_cells(
     records: Sequence[Record], machines: Sequence[Machine]
 ) -> tuple[tuple[Repeats, ...], dict[RecordKey, tuple[str, ...]]]:
-    """Return the records by cell, and the reasons against each implausible one."""
+    """Return cells, and the reasons against each implausible record."""
     refusals = gate(records, machines)
     return group(records, machines, refusals), refusals
 
@@ -140,9 +134,9 @@ def judged_cells(
 def pairs(
     cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str, sessions: Sessions
 ) -> list[Pairing]:
-    """Pair every cell of another machine with the baseline's cell of the same case.
+    """Pair every cell with the baseline's of the same case.
 
-    Corrected for all pairs: any verdict is false with a chance of at most 5 %.
+    Any verdict is false with a chance of at most 5 %, over all pairs.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -172,7 +166,6 @@ def pair(
     baseline: str,
     sessions: Sessions,
 ) -> Pairing:
-    """Compare a cell with the baseline's, or say why there is no ratio."""
     case, hardware = side.cell.case, side.cell.hardware
     metric, sessions = metric_in(case.id), sessions_of_number(case, sessions)
     refused = refusal(base, side)
@@ -223,7 +216,7 @@ def _over_sessions(base: Repeats, side: Repeats, sessions: Sessions) -> CommonCa
 
 
 def unpaired(cells: Sequence[Repeats], baseline: str) -> tuple[str, ...]:
-    """Return what to measure so that each cell gets its ratio."""
+    """Return what to measure so that each cell has a ratio."""
     base, others = _sides(cells, baseline)
     return tuple(
         f"{cell.cell.id} has no counterpart: measure {case_text(cell.cell.case)} on {baseline} too"
@@ -239,7 +232,7 @@ def _sides(cells: Sequence[Repeats], baseline: str) -> tuple[dict[Case, Repeats]
 
 @cache
 def kinds() -> tuple[type[Finding], ...]:
-    """Return every kind of finding, in the order of a report."""
+    """Return all in the order of a report."""
     files = pkgutil.walk_packages(tasks.findings.__path__, "tasks.findings.")
     classes = (
         value

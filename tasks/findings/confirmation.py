@@ -1,4 +1,4 @@
-"""The answer of an earlier run, measured again: confirmed, refuted or open."""
+"""An earlier run's answer, measured again."""
 
 import math
 import statistics
@@ -23,7 +23,7 @@ from workloads.harness.records.program import Metric
 
 
 class Confirmed(StrEnum):
-    """The verdict of a confirmation, the gravest first."""
+    """Verdicts, the gravest first."""
 
     REFUTED = "refuted"
     OPEN = "open"
@@ -50,10 +50,10 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimAgain:
-    """A claim then and now, as ratios of the rival over the best machine.
+    """A claim then and now: the rival over the best machine.
 
     Attributes:
-        before, now: in these two sessions, with the effects of sessions.
+        before, now: with the effects of sessions.
         together: over all sessions.
         sessions: those with all `cases` on both machines.
         ratio: `now` with its verdict alone.
@@ -71,7 +71,6 @@ class ClaimAgain:
 
     @property
     def sentence(self) -> str:
-        """Return the verdict with both ratios, in at most 25 words."""
         way = {"time": " as fast", "number": " as good", "cost": " as cheap"}[self.claim.by]
         states = {
             Confirmed.CONFIRMED: f"Confirmed: {self.claim.text}",
@@ -86,20 +85,17 @@ class ClaimAgain:
 
     @property
     def percentage(self) -> Metric | None:
-        """Return the claim's number if it is a percentage, compared by points."""
+        """Return its number if it is a percentage, compared by points."""
         metric = metric_in(self.claim.case.id) if self.claim.case else None
         return metric if metric and metric.unit == "%" else None
 
     def shown(self, ratio: Estimate) -> Estimate | str:
-        """Return a ratio as a table has it."""
         return points_text(self.percentage, ratio) if self.percentage else ratio
 
     def lead(self, ratio: Estimate, way: str = "") -> str:
-        """Return how far the best machine is ahead."""
         return points_text(self.percentage, ratio) if self.percentage else f"{format_ratio(ratio)}{way}"
 
     def change_text(self, run: str) -> str:
-        """Return how the lead has changed since a run."""
         if self.percentage:
             return f"the difference now is {points_text(self.percentage, self.change)} more than in {run}"
         return f"the ratio now is {format_ratio(self.change)} of that in {run}"
@@ -107,10 +103,10 @@ class ClaimAgain:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation(Finding):
-    """The claims of an earlier run's answer, then and now, the gravest verdict first.
+    """The claims of an earlier run's answer, the gravest verdict first.
 
     Attributes:
-        run: the earlier run; empty if this run confirms none.
+        run: empty if this run confirms none.
         missing: a clause for each claim without a verdict; or why there is no claim.
     """
 
@@ -123,7 +119,6 @@ class Confirmation(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Confirmation":
-        """Compare this run's ratios with the confirmed run's, over this run's cases."""
         answer = results.earlier
         if not answer.run:
             return cls()
@@ -145,7 +140,7 @@ class Confirmation(Finding):
 
     @property
     def verdict(self) -> Confirmed:
-        """Return the gravest verdict; open if a claim could not be measured."""
+        """Return the gravest verdict; open if a claim was not measured."""
         verdicts = [again.verdict for again in self.claims]
         if Confirmed.REFUTED in verdicts:
             return Confirmed.REFUTED
@@ -154,11 +149,10 @@ class Confirmation(Finding):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if the answer is confirmed, 1 if refuted, 3 if open."""
+        """Return 0 if confirmed, 1 if refuted, 3 if open."""
         return EXIT_CODES[self.verdict]
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each claim, refuted ones first."""
         if self.run and not self.claims:
             return (f"Open: the answer of {self.run} could not be judged again.",)
         refuted = [again.sentence for again in self.claims if again.verdict is Confirmed.REFUTED]
@@ -167,7 +161,6 @@ class Confirmation(Finding):
         return (*refuted, *([lacking] if self.missing else []), *others)
 
     def details(self) -> tuple[str, ...]:
-        """Return each claim's verdict, its ratio over all sessions, and its change."""
         return (
             *(
                 f"{again.claim.text} ({again.verdict}): {again.lead(again.together)} over "
@@ -178,7 +171,6 @@ class Confirmation(Finding):
         )
 
     def table(self) -> Table | None:
-        """Return a row per claim."""
         rows = tuple(
             (
                 again.claim.text,
@@ -193,7 +185,6 @@ class Confirmation(Finding):
         )
 
     def published(self) -> dict[str, Any]:
-        """Return `confirmation` with the earlier run, the verdict and the claims."""
         if not self.run:
             return {}
         return {
@@ -227,9 +218,9 @@ def _is_whole(suite: CommonCases, claim: AnswerClaim, cases: Collection[Case]) -
 
 
 def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession], cases: Collection[Case]) -> ClaimAgain:
-    """Return a claim in the first and the last of some sessions, over all these cases.
+    """Return a claim in the first and the last session.
 
-    A session between them that lacks a case is left out: over fewer cases the ratio would be another one.
+    Sessions that lack a case are left out: over fewer cases the ratio would be another one.
     """
     suites = [_suite(session, claim, cases) for session in sessions]
     alike = [suite for suite in suites if _is_whole(suite, claim, cases)]
@@ -261,9 +252,9 @@ def _freedom(parts: Sequence[Part]) -> float:
 
 
 def _estimate(log: float, parts: Sequence[Part]) -> Estimate:
-    """Return e to a power with its 95 % interval; without one if a part has no degrees of freedom.
+    """Return a ratio, without bounds if a part has no degrees of freedom.
 
-    The first part is that of the repeats.
+    The first part is the repeats'.
     """
     if _freedom(parts) <= 0:
         return Estimate(math.exp(log))
@@ -280,9 +271,9 @@ def _together(levels: Sequence[float], parts: Sequence[Sequence[Part]], differ: 
     """Return the mean of the sessions' ratios.
 
     Its variance is that of the sessions' means, pooled with the one that repeats and earlier sessions show,
-    with at most `FREEDOM` degrees of freedom per session. If the first and the last session differ by more than
-    that explains, it is that of their means alone. Source: Kalibera & Jones 2013, Rigorous benchmarking in
-    reasonable time, 7 (hierarchical intervals).
+    with at most `FREEDOM` degrees of freedom per session; of their means alone if first and last session
+    differ by more. Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, 7 (hierarchical
+    intervals).
     """
     if any(_freedom(each) <= 0 for each in parts):  # a session of single repeats has no variance
         return Estimate(math.exp(statistics.fmean(levels)))
@@ -308,9 +299,8 @@ def _judged(claims: Sequence[ClaimAgain]) -> tuple[ClaimAgain, ...]:
 def _verdict(again: ClaimAgain, ratio: Ratio | None) -> Confirmed:
     """Return the verdict of a claim.
 
-    This session alone decides a claim that the earlier run had decided, since it was not chosen by its own
-    luck. It also refutes if it excludes the whole interval of the lead and does not show one. All sessions
-    together decide an undecided claim.
+    This session alone decides a claim that was decided, since it was not chosen by its own luck. It also
+    refutes if it excludes the whole interval of the lead. All sessions together decide an undecided claim.
     """
     if not again.claim.is_decided:
         low, high = again.together.low, again.together.high

@@ -1,4 +1,4 @@
-"""Predictions kept before their machine was measured, and the measured times."""
+"""Predictions kept before their machine was measured."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Forecasts(Finding):
-    """Each kept prediction of a cell, and its measured time."""
+    """Kept predictions with their measured times."""
 
     name = "forecasts"
     title = "Predicted and measured"
@@ -34,7 +34,7 @@ class Forecasts(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Forecasts":
-        """Take the cells whose prediction is older than their first usable repeat."""
+        """Take cells whose prediction is older than their first usable repeat."""
         cells = {(c.cell.hardware, c.cell.case.id): c for c in results.cells if c.usable}
         rows = []
         for forecast in results.forecasts:
@@ -45,7 +45,6 @@ class Forecasts(Finding):
         return cls(tuple(rows))
 
     def table(self) -> Table | None:
-        """Return a row per prediction."""
         rows = tuple(
             (
                 forecast.hardware,
@@ -60,7 +59,6 @@ class Forecasts(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return the coverage and the error of this run's predictions."""
         if not self.rows:
             return ()
         pairs = [(forecast, measured.value) for forecast, measured in self.rows]

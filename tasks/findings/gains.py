@@ -1,4 +1,4 @@
-"""The gain of each machine from precisions and modes."""
+"""Gains from precisions and modes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ FP32 = "fp32"
 
 @dataclass(frozen=True, slots=True)
 class PrecisionGain(Sentences):
-    """Speedups of other precisions over fp32 on one machine."""
+    """Speedups over fp32 on one machine."""
 
     name = "precision-gain"
     title = "Gain by precision"
@@ -24,13 +24,12 @@ class PrecisionGain(Sentences):
 
     @classmethod
     def find(cls, results: Results) -> "PrecisionGain":
-        """Compare the cells that differ only in precision."""
         return cls(tuple(gains(results.cells, "precision", FP32)))
 
 
 @dataclass(frozen=True, slots=True)
 class ModeGain(Sentences):
-    """Speedups of other modes over eager on one machine: of torch.compile, and of CUDA graphs."""
+    """Speedups over eager on one machine."""
 
     name = "mode-gain"
     title = "Gain by mode"
@@ -38,12 +37,11 @@ class ModeGain(Sentences):
 
     @classmethod
     def find(cls, results: Results) -> "ModeGain":
-        """Compare the cells that differ only in mode."""
         return cls(tuple(gains(results.cells, "mode", EAGER)))
 
 
 def gains(cells: Sequence[Repeats], trait: str, base: str) -> list[str]:
-    """Return each machine's gain from a `precision` or `mode` other than `base`."""
+    """Compare by `trait`, which is `precision` or `mode`."""
     bases = {_as(cell, trait, base): cell for cell in cells if getattr(cell.cell.case, trait) == base}
     found: dict[tuple[str, str], list[tuple[Ratio, Case]]] = {}
     for cell in cells:

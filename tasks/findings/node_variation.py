@@ -1,4 +1,4 @@
-"""The differences between machines of one kind, and the slow ones among them."""
+"""Differences between machines of one kind."""
 
 import math
 import statistics
@@ -43,8 +43,8 @@ class Node:
     """A machine among others of its kind.
 
     Attributes:
-        ratio: its time over the median machine's.
-        straggler: whether it is shown to be slower by more than its siblings differ.
+        ratio: over the median machine's time.
+        straggler: slower by more than its siblings differ.
     """
 
     hardware: str
@@ -58,8 +58,7 @@ class NodeGroup:
 
     Attributes:
         boxes: the fastest first.
-        spread: the slowest machine's time over the fastest's, corrected for the choice of the pair.
-        cases: number of cases that count on all machines.
+        spread: slowest over fastest, corrected for the choice of the pair.
         provisional: why idle machines can differ otherwise; else empty.
     """
 
@@ -85,12 +84,10 @@ class NodeVariation(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "NodeVariation":
-        """Compare the machines of each kind over the suite's cases."""
         alike = len({machine.shape or machine.name for machine in results.machines}) == 1
         return cls(node_groups(results.suite_cells, results.machines), alike)
 
     def table(self) -> Table | None:
-        """Return a row per machine, the fastest of each kind first."""
         rows = tuple(
             (group.shape, node.hardware, node.ratio, mark_of(group, node), group.spread, group.cases)
             for group in self.groups
@@ -101,20 +98,17 @@ class NodeVariation(Finding):
         return Table(COLUMNS, rows, lead, notes) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return the spread or the stragglers if the run compares only one kind."""
         return tuple(map(_line, self.groups)) if self.alike else ()
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each kind."""
         return tuple(map(sentence, self.groups))
 
     def published(self) -> dict[str, Any]:
-        """Return `siblings`, an object for each kind."""
         return {"siblings": [asdict(group) for group in self.groups]}
 
 
 def mark_of(group: NodeGroup, node: Node) -> Mark | None:
-    """Return the standing of a machine in its group; None if the intervals show none."""
+    """Return None if the intervals show none."""
     if node.straggler:
         return Mark(STRAGGLER, RatioVerdict.SLOWER)
     ends = {group.boxes[0].hardware: "fastest", group.boxes[-1].hardware: "slowest"}
@@ -126,7 +120,7 @@ def _differ(group: NodeGroup) -> bool:
 
 
 def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[NodeGroup, ...]:
-    """Return a group for each kind with two machines that have common valid cases."""
+    """Return kinds with two machines that have common valid cases."""
     kinds: dict[str, list[str]] = {}
     for machine in machines:
         if machine.shape:
@@ -157,7 +151,6 @@ def _line(group: NodeGroup) -> str:
 
 
 def sentence(group: NodeGroup) -> str:
-    """Return the spread, the slowest machine and the stragglers, if shown."""
     (count, takes), cases = _texts(group), f"over {format_count(group.cases, 'case')}"
     if group.spread.low is None:
         text = f"Of {count} {takes} {cases}; one repeat has no interval"
@@ -220,9 +213,9 @@ def _own(suite: CommonCases, name: str) -> Part:
 
 
 def _own_and_median(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
-    """Return the weighted logs whose sum is the offset of a machine.
+    """Return the weighted logs whose sum is a machine's offset.
 
-    A median machine keeps its scatter, because which machine is the median is measured too.
+    A median machine keeps its scatter, because which one is the median is measured too.
     """
     share = 1 / len(suite.cases)
     return [
@@ -249,7 +242,7 @@ def _stragglers(offsets: Mapping[str, float], ratios: Mapping[str, Estimate]) ->
 
 
 def _estimate(log: float, parts: Iterable[Part], confidence: float = 0.95) -> Estimate:
-    """Return e to a sum of weight x mean(logs), with its interval; no bounds if a cell has a single repeat."""
+    """Return e to the sum; no bounds if a cell has a single repeat."""
     half = half_width(parts, confidence)
     return Estimate(_exp(log)) if half is None else Estimate(_exp(log), _exp(log - half), _exp(log + half))
 

@@ -1,4 +1,4 @@
-"""Time and cost of each machine at each of its prices, and the Pareto front."""
+"""Time and cost of each machine at each price."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,13 +44,13 @@ class Offer:
     """A machine at one of its prices.
 
     Attributes:
-        case: None for one pass through the suite.
+        case: None for one pass of the suite.
         purchase: `listed` or `spot`.
-        seconds, usd: of one step, or of one pass. For a command's number, its `cost_of`, and the cost of a unit
-            of a rate or of a call.
+        seconds, usd: of one step or pass; of a command's number its `cost_of`, and of a rate's unit or a
+            call.
         energy_j: of one step.
-        dominated_by: a machine better in one and not worse in the other; empty on the Pareto front.
-        tied_with: machines that cannot be distinguished from it.
+        dominated_by: better in one and not worse in the other; empty on the Pareto front.
+        tied_with: not distinguished from it.
     """
 
     hardware: str
@@ -69,11 +69,11 @@ Over = Callable[[Offer, Offer], tuple[Estimate, Estimate]]
 
 @dataclass(frozen=True, slots=True)
 class Offers(Finding):
-    """The time and cost of the suite and of each case, on every machine at every price.
+    """Time and cost of suite and cases, at every price.
 
     Attributes:
         prices: USD per hour by machine and purchase.
-        efficiency: cost efficiency over the baseline by machine and case, at listed prices.
+        efficiency: over the baseline by machine and case, at listed prices.
         provisional: why an idle machine can give other offers; else empty.
     """
 
@@ -89,7 +89,6 @@ class Offers(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Offers":
-        """Price the suite and every case on every machine."""
         suite = CommonCases.of(results.suite_cells, results.sessions)
         return cls(
             offers(suite, results.cells, results.machines),
@@ -105,7 +104,6 @@ class Offers(Finding):
         return sorted(whole, key=lambda offer: offer.usd.value)
 
     def table(self) -> Table | None:
-        """Return a row per offer: the suite's first, which people see."""
         suite = self.of_suite
         rows = [*suite, *(offer for offer in self.offers if offer.case is not None)]
         passes = passes_of(suite or rows)
@@ -117,7 +115,6 @@ class Offers(Finding):
         return Table(columns, tuple(self._row(o, passes) for o in rows), notes=notes, brief=len(suite))
 
     def published(self) -> dict[str, Any]:
-        """Return `offers`, each with its case's id."""
         return {"offers": [asdict(o) | {"case": o.case.id if o.case else None} for o in self.offers]}
 
     def _row(self, offer: Offer, passes: int) -> tuple[Value, ...]:
@@ -138,7 +135,7 @@ class Offers(Finding):
 
 
 def standing(offer: Offer) -> str:
-    """Return an offer's standing, such as `on the Pareto front` or `beaten by gke-l4`."""
+    """Return such as `on the Pareto front` or `beaten by gke-l4`."""
     if offer.dominated_by:
         return f"beaten by {offer.dominated_by}"
     ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
@@ -152,7 +149,6 @@ def passes_of(offers: Sequence[Offer]) -> int:
 
 
 def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Offer, ...]:
-    """Return one pass through the suite, then a step of each case, at every price."""
     joules: dict[Case, dict[str, float]] = {}
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -170,9 +166,9 @@ def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Mach
 
 
 def front(rivals: Sequence[Offer], over: Over) -> tuple[Offer, ...]:
-    """Return the offers for the same work, each with those that beat it or tie.
+    """Return offers for the same work, each with those that beat it or tie.
 
-    Pareto dominance, with intervals in place of points: see `dominates`.
+    Pareto dominance with intervals: see `dominates`.
     """
     offers = []
     for offer in rivals:
@@ -185,10 +181,10 @@ def front(rivals: Sequence[Offer], over: Over) -> tuple[Offer, ...]:
 
 
 def dominates(one: Offer, other: Offer, over: Over) -> bool:
-    """Return whether one offer is shown to be better in time or cost, and the other in neither.
+    """Return whether one is better in time or cost, and the other in neither.
 
-    The interval of the ratio must exclude 1; the two intervals can overlap. A spot offer beats only spot
-    offers, because it can be preempted. Two prices of one machine have the same time.
+    The interval of the ratio must exclude 1. A spot offer beats only spot offers, because it can be
+    preempted. Two prices of one machine have the same time.
     """
     if one.purchase == SPOT and other.purchase != SPOT:
         return False
@@ -198,7 +194,6 @@ def dominates(one: Offer, other: Offer, over: Over) -> bool:
 
 
 def tied(one: Offer, other: Offer, over: Over) -> bool:
-    """Return whether two machines cannot be distinguished in time or cost."""
     ratios = (*over(one, other), *over(other, one))
     return one.hardware != other.hardware and not any(map(_below_1, ratios))
 
@@ -206,7 +201,7 @@ def tied(one: Offer, other: Offer, over: Over) -> bool:
 def over_in(suite: CommonCases, machines: Sequence[Machine], paid: CommonCases | None = None) -> Over:
     """Return a function for the ratios of two offers; `paid` has the times that cost, if others.
 
-    Intervals are corrected for all pairs of machines, so that no equal machine leaves the front by chance.
+    Intervals are simultaneous, so that no equal machine leaves the front by chance.
     """
     confidence = confidence_of_each(math.comb(len(suite.logs), 2))
     price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
@@ -225,16 +220,16 @@ def over_in(suite: CommonCases, machines: Sequence[Machine], paid: CommonCases |
 
 
 def step_energy_j(cell: Repeats) -> float | None:
-    """Return the median joules of one step over the usable repeats, if measured."""
+    """Return the median of usable repeats."""
     return median_or_none(energy.step_j for record in cell.usable if (energy := energy_of(record)))
 
 
 def number_offers(
     cells: Sequence[Repeats], machines: Sequence[Machine], sessions: Sessions
 ) -> tuple[Offer, ...]:
-    """Return the offers for the first number that the cells' command reported, at every price.
+    """Return offers for the first number of the cells' command.
 
-    Their cost is that of a unit of a rate per second, or of a whole call.
+    Cost is of a unit of a rate per second, or of a whole call.
     """
     views = one_number(cell for cell in cells if cell.has_metrics)
     case = views[0].cell.case

@@ -1,4 +1,4 @@
-"""Predicted time and cost of unmeasured machines, and their effect on the answer."""
+"""Predicted time and cost of unmeasured machines."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,9 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Outlook(Finding):
-    """The latest prediction of each unmeasured machine and case.
+    """The latest prediction of each cell.
 
-    `standing` states whether a predicted machine can beat the fastest and the cheapest.
+    `standing`: whether a predicted machine can beat the fastest and the cheapest.
     """
 
     name = "outlook"
@@ -39,7 +39,7 @@ class Outlook(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Outlook":
-        """Take predictions of unmeasured cells, the fastest of each case first."""
+        """Take unmeasured cells, the fastest of each case first."""
         measured = measured_s(results.cells)
         cases = [*dict.fromkeys(cell.cell.case.id for cell in results.cells)]
         latest = {(forecast.hardware, forecast.case): forecast for forecast in results.predicted}
@@ -50,7 +50,6 @@ class Outlook(Finding):
         return cls(tuple(rows), tuple(sentence(standing) for standing in found))
 
     def table(self) -> Table | None:
-        """Return a row per prediction."""
         rows = tuple(
             (
                 forecast.hardware,
@@ -68,5 +67,4 @@ class Outlook(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return whether the answer stands against the predicted machines."""
         return self.standing

@@ -1,4 +1,4 @@
-"""The price up to which a faster machine is cheaper, and its payback."""
+"""The price up to which a faster machine is cheaper."""
 
 from dataclasses import dataclass
 
@@ -19,9 +19,9 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class PriceBreakEvens(Finding):
-    """The break-even ratio of prices of each faster machine by case: its speedup.
+    """The break-even ratio of prices is the speedup.
 
-    Neither machine is shown to be cheaper if the ratio of prices is within its interval.
+    Within its interval neither machine is shown to be cheaper.
     """
 
     name = "price-break-evens"
@@ -32,12 +32,10 @@ class PriceBreakEvens(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "PriceBreakEvens":
-        """Take the pairings whose speedup is decided."""
         pairings = results.pairings
         return cls(tuple(p for p in pairings if p.compute and p.compute.outcome is RatioVerdict.FASTER))
 
     def table(self) -> Table | None:
-        """Return a row per case and machine."""
         rows = tuple(
             (p.case.id, p.hardware, p.compute.estimate.low, p.compute.estimate.high, p.payback_calls or None)
             for p in self.faster

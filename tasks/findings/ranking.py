@@ -1,4 +1,4 @@
-"""Machines in order, with ties if the intervals do not distinguish them."""
+"""Machines in order, tied if intervals do not distinguish them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,7 @@ class Ranking:
 
     Attributes:
         case: None for the suite.
-        by: `time` (compute) or `cost`.
-        places: rank and machine; a rank is 1 more than the number of machines shown to be better.
+        places: rank and machine; a rank is 1 more than the machines shown to be better.
         provisional: why an idle machine can give another order; else empty.
     """
 
@@ -33,7 +32,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Rankings(Finding):
-    """The machines in order, by time and by cost, over the suite and by case."""
+    """The machines in order by time and by cost, over the suite and by case."""
 
     name = "rankings"
     title = "Rankings"
@@ -42,12 +41,11 @@ class Rankings(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Rankings":
-        """Rank the machines of the suite and of each case."""
         suite = CommonCases.of(results.suite_cells, results.sessions)
         return cls(rankings(suite, results.cells, results.machines))
 
     def observations(self) -> tuple[str, ...]:
-        """Return the order of three or more machines; the answer compares two."""
+        """Return the order of three or more; the answer compares two."""
         sentences = []
         for ranking in self.rankings:
             machines: dict[int, list[str]] = {}
@@ -66,7 +64,6 @@ class Rankings(Finding):
 def rankings(
     suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]
 ) -> tuple[Ranking, ...]:
-    """Rank by time and by cost: the suite first, then each case of two machines."""
     prices = {machine.name: machine.usd_per_hour for machine in machines if machine.usd_per_hour}
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -85,15 +82,15 @@ def rankings(
 
 
 def ordered(suite: CommonCases, weights: Mapping[str, float]) -> list[str]:
-    """Return the machines that have a weight, the least weighted time first."""
+    """Return machines that have a weight, the least weighted time first."""
     names = [name for name in suite.logs if name in weights] if suite.cases else []
     return sorted(names, key=lambda name: (seconds(suite, name) * weights[name], name))
 
 
 def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str, str], Ratio]:
-    """Return the ratio of weighted times of each (slower, faster) pair of machines.
+    """Return the ratio of each (slower, faster) pair.
 
-    Verdicts are corrected for all pairs, since the best of many can be best by chance.
+    Corrected for all pairs, since the best of many can be best by chance.
     """
     pairs = [(slower, faster) for faster, slower in combinations(ordered(suite, weights), 2)]
     ratios: list[Ratio | None] = []
@@ -103,7 +100,7 @@ def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str
 
 
 def ratio_of(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> Ratio:
-    """Return the ratio of two machines' total times, times `factor`, with its verdict."""
+    """Return the ratio of total times, times `factor`."""
     estimate = scaled(time_ratio(suite, over, under), factor)
     ratio = decide(estimate, fewest_repeats(suite), suite.sessions_sd(over, under))
     return replace(ratio, chance=time_ratio_p(suite, over, under, factor))

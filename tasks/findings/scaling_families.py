@@ -1,7 +1,6 @@
-"""Scaling with the number of processes, and the cost of DDP or FSDP itself.
+"""Scaling with processes, and the cost of DDP or FSDP itself.
 
-The base is one process without either; one process with it is a separate row. A rate is the recorded work of
-all processes over the slowest one's time.
+The base is one process without either. A rate is the work of all processes over the slowest one's time.
 """
 
 from collections import defaultdict
@@ -28,7 +27,6 @@ Key = tuple[str, str, tuple[tuple[str, int], ...], str]
 
 
 def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
-    """Return the families with a group, in the order of their first cells."""
     by_key: dict[Key, list[Repeats]] = defaultdict(list)
     by_base: dict[tuple[str, str], list[Repeats]] = defaultdict(list)
     for cell in cells:
@@ -41,7 +39,6 @@ def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
 
 
 def sentences(found: Sequence[Family]) -> list[str]:
-    """Return each family's gain of the most processes, if it has an interval."""
     statements = []
     for family in found:
         level = max(family.levels, key=lambda level: level.processes, default=None)
@@ -58,14 +55,13 @@ def sentences(found: Sequence[Family]) -> list[str]:
 
 
 def base_words(family: Family) -> str:
-    """Name the base of a family's speedups."""
     if family.base is None:
         return "nothing"
     return f"one process {'with' if family.base.grouped else 'without'} {_wrapper(family.workload)}"
 
 
 def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
-    """Return the cell of one process without a group, of this family or its file's `of`.
+    """Return the cell of one process without a group.
 
     It shares hardware, precision, parameters, and whether it measures whole jobs.
     """
@@ -127,7 +123,7 @@ def _family(key: Key, members: Sequence[Repeats], cells: Sequence[Repeats]) -> F
 
 
 def _alike(alone: Repeats, grouped: Sequence[Repeats]) -> bool:
-    """Return whether a process alone had as many CPU threads as each of a group; on a GPU none compute."""
+    """Return whether one process had as many CPU threads as each of a group; on a GPU none compute."""
     ours, theirs = _threads([alone]), _threads(grouped)
     return not ours or not theirs or ours == theirs
 
@@ -219,7 +215,7 @@ def _faster(cell: Repeats, base: Repeats | None) -> Ratio | None:
 
 
 def _times(cell: Repeats) -> list[float]:
-    """Return the host's seconds per step, which include the slowest process, unlike one rank's device events."""
+    """Return the host's times, which include the slowest process, unlike one rank's device events."""
     return [r.wall.total_mean_s for r in cell.usable if r.wall is not None]
 
 
@@ -229,7 +225,7 @@ def _rate(step: Estimate, units: float) -> Estimate:
 
 
 def _device_ratio(cell: Repeats, base: Repeats) -> float | None:
-    """Return the ratio of devices to the base's: processes and, on a CPU, their threads; None if unknown."""
+    """Return processes and, on a CPU, their threads over the base's; None if unknown."""
     if not cell.usable or not base.usable:
         return None
     item, other = cell.usable[0], base.usable[0]

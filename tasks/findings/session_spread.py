@@ -1,4 +1,4 @@
-"""The parts of sessions, processes and samples in the spread of a machine's times."""
+"""Sessions, processes and samples in a machine's spread."""
 
 import math
 import statistics
@@ -32,13 +32,13 @@ APART, IN_A_ROW = "other boxes, or an hour apart", "turns of one box in a row"
 
 @dataclass(frozen=True, slots=True)
 class SpreadOfMachine:
-    """The standard deviations of a machine's log times by level.
+    """Standard deviations of log times by level.
 
     Attributes:
-        between: of a pass between sessions; 0 if processes explain it.
-        processes: of a cell's processes within a session.
-        samples: standard error of the time of a process.
-        are_apart: whether sessions were on other boxes, or an hour apart.
+        between: between sessions; 0 if processes explain it.
+        processes: within a session.
+        samples: standard error of a process's time.
+        are_apart: on other boxes, or an hour apart.
     """
 
     hardware: str
@@ -51,7 +51,7 @@ class SpreadOfMachine:
 
 @dataclass(frozen=True, slots=True)
 class SessionSpread(Finding):
-    """The spread of machines with several sessions, by level."""
+    """Machines with several sessions."""
 
     name = "session-spread"
     title = "What sessions, processes and samples add"
@@ -60,12 +60,11 @@ class SessionSpread(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "SessionSpread":
-        """Take the machines with two sessions or more; nothing of other runs."""
+        """Take only sessions of this run."""
         several = any(number > 1 for cell in results.suite_cells for number in cell.session_numbers)
         return cls(tuple(_spreads(results.suite_cells)) if several else ())
 
     def table(self) -> Table | None:
-        """Return a row per machine."""
         rows = tuple(
             (m.hardware, m.sessions, m.between, m.processes, m.samples, APART if m.are_apart else IN_A_ROW)
             for m in self.machines
@@ -73,7 +72,6 @@ class SessionSpread(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return the number of sessions of each machine and their standard deviation."""
         return tuple(
             f"{m.hardware}: {format_count(m.sessions, 'session')} ({APART if m.are_apart else IN_A_ROW}) differ by "
             f"{100 * m.between:.2g} % (standard deviation) beyond what its processes explain."
@@ -81,7 +79,6 @@ class SessionSpread(Finding):
         )
 
     def published(self) -> dict[str, Any]:
-        """Return `session_spread` with each machine's standard deviations."""
         return {"session_spread": [asdict(machine) for machine in self.machines]} if self.machines else {}
 
 
@@ -104,7 +101,7 @@ def _spreads(cells: Sequence[Repeats]) -> Iterator[SpreadOfMachine]:
 
 
 def _between(sessions: Sequence[Sequence[Logs]]) -> float:
-    """Return the standard deviation between sessions by moments, less the part of the processes.
+    """Return the standard deviation by moments, less the processes' part.
 
     Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, 6.
     """

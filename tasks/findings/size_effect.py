@@ -1,4 +1,4 @@
-"""Speedups that differ between the largest and the smallest size."""
+"""Speedups that differ between largest and smallest size."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tasks.results.model import Pairing
 
 @dataclass(frozen=True, slots=True)
 class SizeEffect(Sentences):
-    """Speedups that change with the size of the work."""
+    """Speedups by size of the work."""
 
     name = "size-effect"
     title = "Speedup by size"
@@ -20,12 +20,10 @@ class SizeEffect(Sentences):
 
     @classmethod
     def find(cls, results: Results) -> "SizeEffect":
-        """Compare the speedups at both ends of every series of sizes."""
         return cls(tuple(scale(results.pairings)))
 
 
 def scale(pairings: Sequence[Pairing]) -> list[str]:
-    """Return the series that changes most, by workload, parameter and machine."""
     most: dict[tuple[str, ...], tuple[float, str]] = {}
     for line in lines(pairings):
         ends = [(value, p.compute) for value, p in line.pairings.items() if p.compute]

@@ -1,4 +1,4 @@
-"""Cases of two machines that differ in a single size parameter."""
+"""Cases that differ in a single size parameter."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ WAYS = ("time", "end to end", "cost")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A series of at least two cases.
+    """At least two cases.
 
-    `parameter` is the one in which they differ; `pairings` are by its rising value, also without a ratio.
+    `pairings` are by rising `parameter`, also without a ratio.
     """
 
     hardware: str
@@ -30,7 +30,7 @@ class Line:
 
     @property
     def is_of_number(self) -> bool:
-        """Return whether it is of a command's number other than a time."""
+        """Return False for a time."""
         metric = metric_in(next(iter(self.pairings.values())).case.id)
         return metric is not None and not metric.is_time
 
@@ -41,21 +41,17 @@ class Line:
         return f"{self.workload} {fixed}{self.precision}"
 
     def verdicts(self, way: str) -> dict[int, RatioVerdict | None]:
-        """Return the outcome at each value in one of `WAYS`; None if there is no ratio."""
+        """Return verdicts by value in one of `WAYS`."""
         ratios = {value: ratio(pairing, way) for value, pairing in self.pairings.items()}
         return {value: each.outcome if each else None for value, each in ratios.items()}
 
 
 def ratio(pairing: Pairing, way: str) -> Ratio | None:
-    """Return the ratio of two machines in one of `WAYS`."""
     return {"time": pairing.compute, "end to end": pairing.end_to_end, "cost": pairing.cost}[way]
 
 
 def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
-    """Return a series for each parameter that takes several values.
-
-    Names of published models make no series: there is no size between two models.
-    """
+    """Omit names of published models: there is no size between two models."""
     series: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
     series = defaultdict(dict)
     for pairing in pairings:

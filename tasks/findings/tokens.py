@@ -1,4 +1,4 @@
-"""The price of a token in the fastest mode: rate, USD per million, and latency."""
+"""The price of a token in the fastest mode."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,10 +35,10 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """A cell that counts tokens, with percentiles of single steps (s): medians over the repeats.
+    """A cell that counts tokens; percentiles (s) of single steps are medians over repeats.
 
-    `peak_share` is of one device's peak in the precision, `roof_share` of the fastest measured product.
-    `others` are the same case in other modes.
+    `peak_share` is of one device's peak, `roof_share` of the fastest measured product. `others` are in other
+    modes.
     """
 
     summary: Summary
@@ -52,7 +52,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class Tokens(Finding):
-    """Every case whose work is counted in tokens, on each machine in its fastest mode."""
+    """Token cases on each machine in its fastest mode."""
 
     name = "tokens"
     title = "The price of a token"
@@ -62,7 +62,6 @@ class Tokens(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Tokens":
-        """Take the timed cells that count tokens, each case and machine's fastest."""
         machines = {machine.name: machine for machine in results.machines}
         by_case: dict[Cell, list[tuple[Repeats, Summary]]] = {}
         for cell, summary in zip(results.cells, results.summaries, strict=True):
@@ -76,7 +75,6 @@ class Tokens(Finding):
         )
 
     def table(self) -> Table | None:
-        """Return a row per cell, in the order of the cases."""
         rows = tuple(
             (
                 row.summary.cell.hardware,
@@ -91,7 +89,6 @@ class Tokens(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return the priced mode of each case with several, and the others' numbers."""
         return tuple(
             f"On {row.summary.cell.hardware}, {_in_eager(row.summary.cell).case.id} is fastest in mode "
             f"{row.summary.cell.case.mode}: {_rate(row.summary)}; {'; '.join(map(_of_mode, row.others))}."

@@ -1,4 +1,4 @@
-"""Total time and cost over the suite, and the geometric mean of speedups."""
+"""Totals over the suite, and the geometric mean of speedups."""
 
 import math
 import statistics
@@ -35,20 +35,19 @@ class LogRatio(NamedTuple):
 class CommonCases:
     """The cases in which every compared machine has an interval.
 
-    A machine without such a cell is not compared. Cells of a busy machine are left out if that costs no machine
-    and at most half of the cases. If fewer than two machines have an interval, all valid cells are used and
-    nothing is decided. A step of more work on one machine (weak scaling) is scaled to the first machine's.
+    Busy machines' cells are left out if that costs no machine and at most half of the cases. If fewer than
+    two machines have an interval, all valid cells are used and nothing is decided. A step of more work on one
+    machine (weak scaling) is scaled to the first machine's.
 
     Attributes:
-        logs: of compute times, by machine, of each case.
-        repeats: numbers of these repeats; their places if not given.
-        spans: times of these repeats.
+        logs: of compute times, by machine and case.
+        repeats: their numbers; their places if not given.
         session_numbers: of each repeat; empty for one session.
-        are_pairs: whether turns of entries on a box are compared as pairs.
+        are_pairs: turns of entries on a box are compared as pairs.
         measured: number of cases on any machine.
-        left_out: cells that exclude their case: one repeat, or a busy machine.
+        left_out: cells that exclude their case.
         dropped: machines with valid cells but no interval.
-        busy, restless: number of cells measured next to other programs, or while the CPU's speed varied.
+        busy, restless: cells next to other programs, or while the CPU's speed varied.
     """
 
     cases: tuple[Case, ...]
@@ -78,10 +77,7 @@ class CommonCases:
     def of(
         cls, cells: Sequence[Repeats], sessions: Sessions = WITHIN, keeps_busy: bool = False
     ) -> "CommonCases":
-        """Select the cases in which all machines have an interval.
-
-        With `keeps_busy`, cells of a busy machine stay.
-        """
+        """Keep cells of a busy machine with `keeps_busy`."""
         counting: ByMachine = {}
         for cell in cells:
             if cell.usable:
@@ -105,7 +101,7 @@ class CommonCases:
         )
 
     def effects(self, over: str, under: str) -> tuple[list[Part], list[Part]]:
-        """Return sessions' effects on the ratio of two machines: of each session, of all.
+        """Return effects on a ratio: of each session, of all.
 
         The repeats of one session, and turns of one box in a row, share an effect.
         """
@@ -115,11 +111,11 @@ class CommonCases:
         return [*effects(over, under, of_each)], [*effects(over, under, of_all)]
 
     def between(self, over: str, under: str) -> list[Part]:
-        """Return the effects that repeats of two machines share and so do not show."""
+        """Return the effects that both machines' repeats share and so do not show."""
         return self.effects(over, under)[1]
 
     def sessions_sd(self, over: str, under: str) -> float:
-        """Return the known standard deviation of sessions in the log ratio of two machines."""
+        """Return the standard deviation of sessions in the log ratio."""
         of_each, of_all = self.effects(over, under)
         return math.hypot(shared_sd(of_each) / math.sqrt(len(self.split(over, under))), shared_sd(of_all))
 
@@ -131,7 +127,7 @@ class CommonCases:
         return [self._session(number, names) for number in sorted(shared)] if len(shared) > 1 else [self]
 
     def has_sessions_apart(self, name: str) -> bool:
-        """Return whether a machine's sessions were on other boxes or an hour apart."""
+        """Return whether its sessions were on other boxes or an hour apart."""
         return self._are_apart(name, self.split(name))
 
     def _session(self, number: int, names: Sequence[str]) -> "CommonCases":
@@ -159,10 +155,9 @@ class CommonCases:
 
 
 def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
-    """Keep the cells with an interval, and only the quiet ones of these if they represent the suite.
+    """Keep cells with an interval, and only quiet ones if they represent the suite.
 
-    They do if they drop no machine and at most half of the cases. Otherwise busy cells stay, and the totals are
-    provisional.
+    They do if they drop no machine and at most half of the cases.
     """
     bounded = _keep(counting, lambda cell: len(cell.compute_s) >= FEWEST)
     if len(bounded) < min(2, len(counting)) or not _common(bounded):
@@ -175,10 +170,10 @@ def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
 
 
 def _repeats_of(compared: ByMachine, cases: Sequence[Case]) -> dict[str, Any]:
-    """Return the fields of the repeats that count, by machine and case.
+    """Return the fields of the repeats that count.
 
-    Of entries that took turns on a box these are the repeats with a partner on each: otherwise the order of
-    machines could rest on other repeats than their ratio.
+    Of entries that took turns these have a partner on each: otherwise order and ratio could rest on different
+    repeats.
     """
     first = next(iter(compared.values()), {})
     logs = {name: [own[case].logs_like(first[case]) for case in cases] for name, own in compared.items()}
@@ -211,25 +206,24 @@ def _common(machines: ByMachine) -> tuple[Case, ...]:
 
 
 def totals(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
-    """Return one total per compared machine; empty without a common case."""
+    """Return none without a common case."""
     prices = {machine.name: machine.usd_per_hour for machine in machines}
     return tuple(_total(suite, name, prices.get(name), baseline) for name in suite.logs if suite.cases)
 
 
 def seconds(suite: CommonCases, hardware: str) -> float:
-    """Return the time (s) of one pass: a step of every case."""
+    """Return the time of one pass: a step of every case."""
     return math.fsum(map(math.exp, _means(suite.logs[hardware], suite.session_numbers.get(hardware))))
 
 
 def fewest_repeats(suite: CommonCases) -> int:
-    """Return the smallest number of repeats of a compared cell."""
     return min((len(logs) for of_machine in suite.logs.values() for logs in of_machine), default=0)
 
 
 def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.95) -> Estimate:
-    """Return the ratio of total times, with its interval by the delta method.
+    """Return the ratio of total times by the delta method.
 
-    A case weighs by its share of the total. Sessions' effects are included.
+    Sessions' effects are included.
 
     Source: d log sum(t_i) = sum(t_i / T d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
@@ -238,17 +232,14 @@ def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.
 
 
 def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> float | None:
-    """Return the p value of a ratio of total times, times `factor`.
-
-    None if a part has a single repeat.
-    """
+    """Return p for the ratio times `factor`; None if a part has a single repeat."""
     own = _variances(suite, over, under, _shares)
     log = math.log(factor * _quotient(_sides(suite, over, under)))
     return likeliest(log, errors_of(own, suite.between(over, under))) if own else None
 
 
 def log_time_ratio(suite: CommonCases, over: str, under: str) -> LogRatio:
-    """Return the log ratio of total times, with its variance by repeats or sessions.
+    """Return the log ratio, with its variance by repeats or sessions.
 
     The effects of `CommonCases.between` come on top. One repeat leaves no degrees of freedom.
     """
@@ -258,7 +249,7 @@ def log_time_ratio(suite: CommonCases, over: str, under: str) -> LogRatio:
 
 
 def times_by_case(suite: CommonCases, hardware: str) -> dict[Case, float]:
-    """Return the seconds of a step of each common case."""
+    """Return seconds of a step."""
     means = _means(suite.logs[hardware], suite.session_numbers.get(hardware))
     return dict(zip(suite.cases, map(math.exp, means), strict=True))
 
@@ -275,9 +266,9 @@ def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
 
 
 def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
-    """Return the geometric mean of the cases' ratios with its interval.
+    """Return the geometric mean with its interval.
 
-    It is the measurement error of this suite, not of a random sample of workloads.
+    It is the error of this suite, not of a random sample of workloads.
     """
     own, shared = _variances(suite, over, under, alike), suite.between(over, under)
     return _bounded(_geomean(_sides(suite, over, under)), errors_of(own, shared) if own else [])
@@ -291,10 +282,9 @@ class _Sides(NamedTuple):
 
 
 def _sides(suite: CommonCases, over: str, under: str) -> _Sides:
-    """Return the logs of two machines, as pairs if possible.
+    """Return two machines' logs, as pairs if possible.
 
-    If two entries of one box took turns, each repeat was measured right after its partner: the box's slow
-    changes cancel, and cases are independent.
+    If entries of one box took turns, the box's slow changes cancel in pairs, and cases are independent.
     """
     names, logs = (over, under), (suite.logs[over], suite.logs[under])
     numbers = [suite.session_numbers.get(name) for name in names]
@@ -323,9 +313,9 @@ def _means(logs: Sequence[Logs], numbers: Sequence[Sequence[int]] | None) -> Log
 def _variances(
     suite: CommonCases, over: str, under: str, weights: Callable[[Sequence[Logs]], Sequence[float]]
 ) -> list[Part]:
-    """Return the variances of a log ratio by its repeats, or by its sessions if there are several.
+    """Return variances of a log ratio by repeats, or by several sessions.
 
-    Empty if there is one session, and a part of the error has a single repeat.
+    Empty if in one session a part of the error has a single repeat.
     """
     split = suite.split(over, under)
     sides = [_sides(part, over, under) for part in split]
@@ -347,10 +337,10 @@ def _variances_of(parts: Sequence[tuple[float, Logs]]) -> list[Part]:
 def _errors(
     suite: CommonCases, sides: _Sides, weights: Callable[[Sequence[Logs]], Sequence[float]]
 ) -> list[tuple[float, Logs]]:
-    """Return the independent parts of the error of a ratio, in which the cases of a side weigh by `weights`.
+    """Return the independent parts of a ratio's error.
 
-    Pairs are independent by case. Otherwise cases that follow each other share slow changes of their box, and
-    the parts are the rounds of each side. Simulated in `tests.benchmarks.simulated.turns`.
+    Pairs are independent by case. Otherwise cases in a row share slow changes of their box, and the parts are
+    each side's rounds. Simulated in `tests.benchmarks.simulated.turns`.
     """
     if not sides.are_pairs:
         both = zip(sides.names, sides.logs, strict=True)
@@ -385,7 +375,6 @@ def _shares(logs: Sequence[Logs]) -> list[float]:
 
 
 def alike(logs: Sequence[Logs]) -> list[float]:
-    """Return the same weight for each case."""
     return [1 / len(logs)] * len(logs)
 
 
@@ -415,7 +404,7 @@ def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: 
 def half_width(
     parts: Iterable[tuple[float, Logs]], confidence: float = 0.95, added: Sequence[Part] = ()
 ) -> float | None:
-    """Return half of the t-interval of a sum of weight x mean(logs); None for a single repeat.
+    """Return half of the t-interval of a sum; None for a single repeat.
 
     `added` are further variances. Source: Welch 1947, Biometrika 34.
     """

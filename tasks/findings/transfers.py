@@ -1,4 +1,4 @@
-"""The cost of transfers, and the verdicts that they reverse."""
+"""The cost of transfers, and verdicts that they reverse."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,6 @@ class Transfers(Sentences):
 
     @classmethod
     def find(cls, results: Results) -> "Transfers":
-        """Find the largest shares of transfers, and the verdicts that they reverse."""
         shares = most_per_machine(
             results.cells,
             share,
@@ -39,7 +38,7 @@ class Transfers(Sentences):
 
 
 def share(cell: Repeats) -> Estimate | None:
-    """Return the share of an end-to-end step that its transfers take, with its interval.
+    """Return the transfers' share of an end-to-end step.
 
     1 - 1/R, in which R is the step with transfers over the step without, in the same repeat.
     """
@@ -55,7 +54,7 @@ def share(cell: Repeats) -> Estimate | None:
 
 
 def turned_around(pairings: Sequence[Pairing]) -> list[str]:
-    """Name the cases on which a machine is faster, but slower with transfers."""
+    """Name cases on which a machine is faster, but slower with transfers."""
     reversed_: dict[tuple[str, str], list[str]] = {}
     for p in pairings:
         ratios = (p.compute, p.end_to_end)

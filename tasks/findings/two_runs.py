@@ -1,4 +1,4 @@
-"""Compare two runs: the same machines at two times, or other machines."""
+"""Compare two runs: machines at two times, or different machines."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from workloads.harness.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One of the two runs; its machines have the prices of its plan."""
+    """One of two runs; its machines have its plan's prices."""
 
     name: str
     records: tuple[Record, ...]
@@ -21,11 +21,10 @@ class ComparedRun:
 
 
 def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record], Comparison]:
-    """Compare `second` with `first`, and return the records as the comparison names them.
+    """Compare `second` with `first`; return the records as the comparison names them.
 
-    If both measured the same hardware, each run is a machine and cases are named by their hardware
-    (`matmul@gke-l4`), so that only cells of the same machine are paired, without prices. Otherwise all machines
-    are compared with the first run's baseline.
+    If both measured the same hardware, each run is a machine and cases are named by hardware
+    (`matmul@gke-l4`), without prices. Otherwise all machines are compared with the first run's baseline.
     """
     ours, theirs = ({record.hardware for record in run.records} for run in (first, second))
     if not ours & theirs:
@@ -42,7 +41,7 @@ def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record],
 
 
 def _as_machine(run: ComparedRun) -> list[Record]:
-    """Return the run's records under its name, judged by the facts of their machines, which a run lacks."""
+    """Return records under the run's name, judged by facts of their machines, which a run lacks."""
     records = latest(run.records)
     refusals, renamed = gate(records, run.machines), []
     for record in records:

@@ -22,10 +22,10 @@ LONGEST = 200  # characters of a value in a sentence
 
 
 def check_machines(plan: Plan, version: Version | None = None) -> None:
-    """Check that each machine runs the programs in its file in `deployments/hardware`.
+    """Check that machines run the programs of `deployments/hardware`.
 
     Raises:
-        GridbenchError: a machine differs in one of `FIELDS`; with both values.
+        GridbenchError: one of `FIELDS` differs; with both values.
     """
     for machine in plan.hardware:
         planned, written = _decisive(machine), _written(machine, version)

@@ -1,4 +1,4 @@
-"""The night of a run: its history, and the watched cases."""
+"""A run's night: its history and watched cases."""
 
 from dataclasses import replace
 from typing import Annotated, Self
@@ -14,13 +14,13 @@ Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S+$")]
 
 
 class Version(Strict):
-    """A version of the measured software, and how each machine gets it.
+    """A version of the measured software.
 
     Attributes:
-        image: in place of the one in the job variables.
-        command: in place of the machine's, before the arguments of `python -m workloads`.
-        folder: of a user's script at this version.
-        partner: another version, measured right before or after each repeat in place of a control.
+        image: replaces that of the job variables.
+        command: replaces the machine's, before arguments of `python -m workloads`.
+        folder: of a user's script.
+        partner: a version measured next to each repeat in place of a control.
     """
 
     name: Word
@@ -48,9 +48,9 @@ class Night(Strict):
     """A run judged against earlier nights; only such a run measures controls.
 
     Attributes:
-        channel: the software channel of its series, such as a branch.
-        confirms: the run whose suspects, or the search whose versions, it measures; such a run is in no series.
-        cases: ids to measure; all if empty.
+        channel: the watched software, such as a branch.
+        confirms: the run or search whose suspects or versions it measures; in no series.
+        cases: all if empty.
     """
 
     channel: Word = "main"
@@ -60,7 +60,7 @@ class Night(Strict):
 
 
 def watched(suite: Suite, night: Night | None) -> Suite:
-    """Return the suite reduced to a night's cases, in the suite's order.
+    """Return a night's cases, in the suite's order.
 
     Raises:
         GridbenchError: the suite lacks a case of the night.

@@ -1,4 +1,4 @@
-"""Several boxes of one kind: a cluster file's, or copies of a rented machine."""
+"""Boxes of one kind: a cluster file's, or copies of a rented machine."""
 
 import ipaddress
 import re
@@ -24,8 +24,8 @@ class SshHop(Strict):
 
     Attributes:
         address: name, IP address, or a Host of the worker's ~/.ssh/config.
-        key: path of a private key on the worker's machine, or `block:NAME`, a Secret block.
-        host_key: its public host key; by default the worker's known one.
+        key: private key's path on the worker, or `block:NAME`, a Secret block.
+        host_key: public; by default the worker's known one.
     """
 
     address: str
@@ -50,9 +50,9 @@ class ClusterBox(SshHop):
     """One box of a cluster.
 
     Attributes:
-        name: lower-case letters, digits and dashes, part of the machine's name.
+        name: of lower-case letters, digits and dashes.
         key: the cluster's by default.
-        jump: the machines through which it is reached, in order; as in ~/.ssh/config by default.
+        jump: machines on the way, in order; as in ~/.ssh/config by default.
     """
 
     name: str
@@ -66,18 +66,18 @@ class ClusterBox(SshHop):
 
     @property
     def endpoint(self) -> tuple[str, int, tuple[str, ...]]:
-        """Return address, port and route, which no two boxes share."""
+        """Return address, port and route, which no boxes share."""
         way = tuple(hop.address.lower() for hop in self.jump or ())
         return self.address.lower(), self.port or SSH_PORT, way
 
 
 class Cluster(Strict):
-    """A cluster file: boxes of one kind that are measured side by side.
+    """A cluster file: boxes measured side by side.
 
     Attributes:
-        hardware: the file that describes each box.
+        hardware: the file for each box.
         key: of every box without one.
-        baseline: the box that speedups are relative to; the first by default.
+        baseline: a box; the first by default.
     """
 
     hardware: str
@@ -114,7 +114,7 @@ def load_cluster(path: Path) -> Cluster:
 
 
 def expand(cluster: Cluster) -> list[Hardware]:
-    """Return the hardware of each box, at the price of the cluster's hardware file.
+    """Return boxes at the price of the hardware file.
 
     Raises:
         GridbenchError: its hardware is unknown or is not reached over SSH.
@@ -132,14 +132,14 @@ def expand(cluster: Cluster) -> list[Hardware]:
 
 
 def copies(hardware: Hardware, boxes: int) -> list[Hardware]:
-    """Return a rented machine as separate boxes, or itself for one box."""
+    """Return a rented machine as boxes, or itself for one."""
     if boxes == 1:
         return [hardware]
     return [_box(hardware, str(number)) for number in range(1, boxes + 1)]
 
 
 def multiplied(machines: Sequence[Hardware], boxes: int) -> list[Hardware]:
-    """Expand every rented machine into `boxes` copies; keep the others.
+    """Copy rented machines; keep others.
 
     Raises:
         GridbenchError: the number is below 1, or above 1 with no rented machine.
@@ -156,7 +156,7 @@ def multiplied(machines: Sequence[Hardware], boxes: int) -> list[Hardware]:
 
 
 def _box(shape: Hardware, name: str, hosts: list[dict[str, Any]] | None = None) -> Hardware:
-    """Return a box of a shape: rented, or reached at `hosts`. Boxes share no computer, hence no `box`."""
+    """Return a box that is rented, or reached at `hosts`. Boxes share no computer, hence no `box`."""
     names = {"name": f"{shape.name}.{name}", "title": f"{shape.title}, box {name}", "shape": shape.name}
     reach = {"rent": None, "job_variables": {**shape.job_variables, "hosts": hosts}} if hosts else {}
     return shape.model_copy(update={**names, "box": None, **reach})

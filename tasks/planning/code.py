@@ -1,4 +1,4 @@
-"""The ids of users' scripts at the time of a plan, and whether they are committed."""
+"""Ids of users' scripts, and whether they are committed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,10 +14,10 @@ from workloads.harness.repeat.suite_case import SuiteCase
 
 
 def with_code(suite: Suite, version: Version | None = None) -> Suite:
-    """Return a suite whose scripts name their code, at a `version` if it has a folder.
+    """Name the code of scripts, at a `version` if it has a folder.
 
     Raises:
-        GridbenchError: the folder of a script can't be read.
+        GridbenchError: a script's folder can't be read.
     """
     taken = cache(take)
 
@@ -32,7 +32,7 @@ def with_code(suite: Suite, version: Version | None = None) -> Suite:
 
 
 def script_notes(suite: Suite) -> tuple[str, ...]:
-    """Return remarks on a suite's scripts, before they are paid for."""
+    """Return remarks, before scripts are paid for."""
     scripts = [(entry, entry.script) for entry in suite.entries if entry.script]
     folders = dict.fromkeys(script.folder for _, script in scripts if script.dirty)
     guessed: dict[float, list[str]] = {}
@@ -80,5 +80,4 @@ def _names(names: Sequence[str]) -> str:
 
 
 def short(code: str) -> str:
-    """Return the first digits of a tree's id."""
     return code.rpartition(":")[2][:12]

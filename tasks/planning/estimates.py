@@ -1,4 +1,4 @@
-"""Estimates of the time and cost of a plan's lanes."""
+"""Estimated time and cost of lanes."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from workloads.harness.repeat.suite import Suite
 
 
 def controls_on(machine: Hardware, night: Night | None) -> bool:
-    """Return whether each repeat has a control, or a version in turns."""
+    """Return whether repeats have a control, or a version in turns."""
     return night is not None and machine.reference is not None
 
 
@@ -23,9 +23,9 @@ def lane_s(
     sessions: int = 1,
     in_turns: bool = False,
 ) -> float:
-    """Return the seconds of a lane with its soaks, 0 if all is skipped.
+    """Return a lane's seconds with soaks, 0 if all is skipped.
 
-    A control, or a version in turns, is like its repeat. Each session starts the machine once.
+    A control, or a version in turns, is like its repeat. Sessions start the machine.
     """
     measured_s = [
         entry.repeat_s * (2 if in_turns or (controls and not entry.script) else 1)
@@ -36,12 +36,12 @@ def lane_s(
 
 
 def lane_usd(machine: Hardware, seconds: float, sessions: int = 1) -> float:
-    """Return the cost of a lane in USD, with the idle time after each session."""
+    """Return the cost, with the idle time after each session."""
     return usd(seconds + sessions * machine.idle_s, machine.price.usd_per_hour) if seconds else 0.0
 
 
 def estimate_s(lanes_s: Mapping[str, float], machines: Sequence[Hardware]) -> float:
-    """Return the seconds until all lanes end; those of one box take turns."""
+    """Return the time until all lanes end; those of one box take turns."""
     boxes_s: dict[str, float] = {}
     for machine in machines:
         box = machine.box or machine.name

@@ -1,4 +1,4 @@
-"""The machines to measure on, read from `deployments/`."""
+"""Machines in `deployments/`."""
 
 import os
 from collections.abc import Mapping
@@ -36,29 +36,27 @@ def _by_itself(reference: object) -> object:
 
 
 class Hardware(Strict):
-    """A machine shape at a provider, with a price: one YAML file in `deployments/hardware/`.
+    """A machine at a provider, with a price: a file in `deployments/hardware/`.
 
     Attributes:
-        pool: the Prefect work pool of its lane, by the deployment `lane/<pool>`.
-        box: name of the computer, whose lanes take turns. The name by default.
-        threads: CPU threads; by default the physical cores that the job can use.
-        gpus: accelerators; 0 for a CPU machine.
-        gpu: model, a key of `deployments/gpus.yaml`.
-        gpu_memory_gb: of each accelerator, if its model has several sizes.
-        price: stated here, or a `PriceOf`, whose amount is in the snapshot of facts.
+        pool: of the deployment `lane/<pool>`.
+        box: computer, whose lanes take turns. The name by default.
+        threads: by default the physical cores that the job can use.
+        gpus: 0 for a CPU machine.
+        gpu: a key of `deployments/gpus.yaml`.
+        gpu_memory_gb: of each, if the model has several sizes.
+        price: stated, or a `PriceOf` in the snapshot of facts.
         memory_gb: the host's.
-        job_variables: for the work pool, with each lane job.
-        instance_type: the type that the machine must report.
-        start_s: from a job's submission to its first measurement: boot, image pull and imports.
-        idle_s: paid seconds after its last job, until it is removed.
-        start_within_s: longest wait for a machine, once a worker has taken the job.
-        cells_per_job: most repeats in one job; None for all.
-        rent: terms of a rental while its lane needs it.
-        shape: the hardware of which it is one box of several.
-        command: runs one repeat on the box; the arguments of `python -m workloads` follow.
-        reference: the same in a frozen environment made by `gridbench reference`, for controls; `auto` for the
-            one that the machine's first night freezes.
-        unsupported: why it can't be measured on, if so.
+        instance_type: that the machine must report.
+        start_s: from submission to first measurement.
+        idle_s: paid after its last job, until removal.
+        start_within_s: longest wait for a machine, once a worker has the job.
+        cells_per_job: most repeats in a job; None for all.
+        shape: hardware of which it is one of several boxes.
+        command: for one repeat; arguments of `python -m workloads` follow.
+        reference: the same in a frozen environment of `gridbench reference`, for controls; `auto` for the one
+            that its first night freezes.
+        unsupported: why it can't be measured on.
     """
 
     name: str
@@ -86,10 +84,9 @@ class Hardware(Strict):
 
     @property
     def job_key(self) -> str:
-        """Return a text shared by hardware entries that one job can measure in turns.
+        """Return a text shared by entries that one job can measure in turns.
 
-        These are entries of one box, without rent, that differ only in `NOT_OF_A_JOB` and in the source of
-        their price.
+        These are on one box, without rent, and differ only in `NOT_OF_A_JOB` and their price's source.
         """
         if self.box is None or self.rent:
             return self.name
@@ -105,7 +102,6 @@ class Hardware(Strict):
         return self
 
     def machine(self) -> Machine:
-        """Return the facts that a comparison needs."""
         gpus = load_gpus() if self.gpu else {}
         peaks = gpus.get(self.gpu or "")
         return Machine(
@@ -129,13 +125,13 @@ class Hardware(Strict):
 
 
 class GpuPeaks(Strict):
-    """Dense peak rates of a GPU model in TFLOP/s, its memory in GB, its bandwidth in GB/s.
+    """A GPU model's dense peaks in TFLOP/s, memory in GB, bandwidth in GB/s.
 
     Attributes:
-        called: words of a driver's name for it.
+        called: words of drivers' names.
         capability: NVIDIA's compute capability.
-        reach: least share of a rate that large matrix products reach, if published.
-        unsupported: why it can't be measured on, if so.
+        reach: least share that large matrix products reach, if published.
+        unsupported: why it can't be measured on.
     """
 
     tflops: dict[str, Rate]
@@ -148,7 +144,7 @@ class GpuPeaks(Strict):
     unsupported: str | None = None
 
     def computes_in(self, precision: str) -> bool:
-        """Return whether the card computes in a precision; True if that is unknown."""
+        """Return True if unknown."""
         least = CAPABILITY.get(precision)
         if least is None or self.capability is None or precision in self.tflops:
             return True
@@ -157,19 +153,18 @@ class GpuPeaks(Strict):
 
 
 def hardware_names(folder: Path = DEPLOYMENTS) -> list[str]:
-    """Return the names of all hardware files."""
     return sorted(path.stem for path in (folder / "hardware").glob("*.yaml"))
 
 
 def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = None) -> Hardware:
-    """Read a hardware file; look up a price that names facts.
+    """Look up a price that names facts.
 
     Args:
-        folder: with `hardware/`, `gpus.yaml` and `prices.yaml`.
-        today: from which the age of prices counts; in UTC by default.
+        folder: of `hardware/`, `gpus.yaml` and `prices.yaml`.
+        today: for the age of prices; in UTC by default.
 
     Raises:
-        GridbenchError: there is no such file, or it has a mistake.
+        GridbenchError: no such file, or a mistake in it.
     """
     names = hardware_names(folder)
     if "://" in name:
@@ -197,7 +192,7 @@ def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = No
 
 
 def _rented(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return `rent` in full: `rent: PROVIDER` alone means the instance of the price."""
+    """Return `rent` in full: `rent: PROVIDER` means the price's instance."""
     given, price = raw.get("rent"), raw.get("price")
     rent = {"provider": given} if isinstance(given, str) else given
     priced = price.get("instance") if isinstance(price, dict) else None
@@ -218,7 +213,7 @@ def _looked_up(raw: dict[str, Any], facts: tuple[Fact, ...], today: date, where:
 
 
 def load_gpus(folder: Path = DEPLOYMENTS) -> dict[str, GpuPeaks]:
-    """Return peak rates by GPU model, from `gpus.yaml`.
+    """Return peaks by model, from `gpus.yaml`.
 
     Raises:
         GridbenchError: the file has a mistake.
@@ -229,21 +224,21 @@ def load_gpus(folder: Path = DEPLOYMENTS) -> dict[str, GpuPeaks]:
 
 @lru_cache
 def _gpus(path: Path, changed_at_ns: int) -> dict[str, GpuPeaks]:
-    """Read the file only if it has changed: predictions of all offers need it hundreds of times."""
+    """Read only changed files: predictions of all offers need them hundreds of times."""
     raw = read_mapping(path)
     return {name: validated(GpuPeaks, entry, f"gpus.yaml, {name}") for name, entry in raw.items()}
 
 
 def names_of(gpus: Mapping[str, GpuPeaks]) -> dict[str, str]:
-    """Return drivers' names for each GPU model, if known."""
+    """Return drivers' names by model, if known."""
     return {model: peaks.called for model, peaks in gpus.items() if peaks.called}
 
 
 def load_suite_checked(name: str, folder: Path = DEPLOYMENTS) -> Suite:
-    """Read a suite by its name or path.
+    """Read a suite by name or path.
 
     Raises:
-        GridbenchError: there is no such suite, or its file has a mistake.
+        GridbenchError: no such suite, or a mistake in its file.
     """
     try:
         return load_suite(name, folder / "suites")
@@ -252,5 +247,4 @@ def load_suite_checked(name: str, folder: Path = DEPLOYMENTS) -> Suite:
 
 
 def suites(folder: Path = DEPLOYMENTS) -> list[str]:
-    """Return the names of all suites."""
     return suite_names(folder / "suites")

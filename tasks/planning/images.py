@@ -1,4 +1,4 @@
-"""Container images of cases, and machines with containers."""
+"""Images of cases, and machines with containers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,18 +12,17 @@ FIELD = "image"  # the job variable of each pool that has containers
 
 
 def image_of(repeat: Repeat) -> str | None:
-    """Return a repeat's image of the user, or None for its machine's."""
+    """Return the user's, or None for the machine's."""
     return repeat.script.image if repeat.script else None
 
 
 def own_images(plan: Plan) -> tuple[str, ...]:
-    """Return the users' images that a plan's cases are measured in."""
     scripts = (planned.script for planned in plan.cases)
     return tuple(dict.fromkeys(script.image for script in scripts if script and script.image))
 
 
 def check_images(machines: Sequence[Hardware], cases: Iterable[SuiteCase]) -> None:
-    """Check that every machine has containers for cases with their own image.
+    """Check that machines have containers for cases with images.
 
     Raises:
         GridbenchError: a machine lacks them.
@@ -39,7 +38,7 @@ def check_images(machines: Sequence[Hardware], cases: Iterable[SuiteCase]) -> No
 
 
 def in_images(plan: Plan) -> Iterator[Hardware]:
-    """Yield each machine of a plan, once for each image."""
+    """Yield each machine once for each image."""
     for image in dict.fromkeys(planned.script and planned.script.image for planned in plan.cases):
         for machine in plan.hardware:
             variables = machine.job_variables | ({FIELD: image} if image else {})

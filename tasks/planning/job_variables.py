@@ -1,4 +1,4 @@
-"""The job variables of hardware files, which can be stored and contain no secret."""
+"""Job variables of hardware files, without secrets."""
 
 import math
 import re
@@ -14,7 +14,7 @@ REFERENCE = re.compile(r"\{\{.*\}\}", re.DOTALL)  # to a block or variable, whic
 
 
 def fault_in(variables: Mapping[str, Any]) -> str:
-    """Return a sentence about the first forbidden job variable; else empty."""
+    """Name the first forbidden job variable; else empty."""
     for name, value in _env_of(variables):
         if is_secret_variable(name) and isinstance(value, str) and value and not REFERENCE.search(value):
             return _secret(f"job_variables.env.{name}")

@@ -1,4 +1,4 @@
-"""Limits of a piece of hardware, from its files or from this machine."""
+"""Limits of hardware, by its files or this machine."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ GPU_GB = 2.0**30  # makers give a GPU's memory in powers of two and call them GB
 
 
 def limits_of(machine: Hardware, threads: int | None) -> Limits:
-    """Return the limits known before a lane starts; `threads` are those of each process."""
+    """Return limits known before a lane starts; `threads` are each process's."""
     here = Limits(machine.name)
     if machine.pool == LOCAL_POOL:
         here = limits_here(machine.name, machine.device, threads)
@@ -30,5 +30,5 @@ def limits_of(machine: Hardware, threads: int | None) -> Limits:
 
 
 def threads_on(machine: Hardware, case_threads: int | None) -> int | None:
-    """Return the CPU threads of a measuring process: the fewer of both."""
+    """Return the fewer of both."""
     return min((count for count in (machine.threads, case_threads) if count), default=None)

@@ -1,4 +1,4 @@
-"""The machines of a run, and its baseline among them."""
+"""A run's machines and baseline."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from tasks.planning.request import RunRequest
 
 
 def machines_of(request: RunRequest, version: Version | None = None) -> list[Hardware]:
-    """Return the machines of a run, each with the version to measure, if any.
+    """Return machines with the version to measure, if any.
 
     Raises:
-        GridbenchError: there is none, or one is unknown, unsupported or unavailable in this form.
+        GridbenchError: none, or one is unknown, unsupported or unavailable in this form.
     """
     cluster, boxes = request.cluster, request.boxes
     if cluster and boxes != 1:
@@ -31,12 +31,12 @@ def machines_of(request: RunRequest, version: Version | None = None) -> list[Har
 
 
 def with_version(machine: Hardware, version: Version) -> Hardware:
-    """Return the machine with a version's image or command; a folder leaves both.
+    """Set a version's image or command; a folder leaves both.
 
-    The command of its partner replaces the reference and so its controls.
+    Its partner's command replaces the reference and so its controls.
 
     Raises:
-        GridbenchError: the version is an image, and the machine measures in none.
+        GridbenchError: an image, and the machine measures in none.
     """
     if version.partner:
         machine = machine.model_copy(update={"reference": version.partner.command})
@@ -54,12 +54,12 @@ def with_version(machine: Hardware, version: Version) -> Hardware:
 
 
 def baseline_of(name: str | None, machines: Sequence[Hardware]) -> str:
-    """Return the machine called `name`, or the box of that name, or the first box of that hardware.
+    """Return the machine or box `name`, or the first box of that hardware.
 
     The first machine is the default.
 
     Raises:
-        GridbenchError: the name fits none of the machines.
+        GridbenchError: none fits.
     """
     names = [machine.name for machine in machines]
     if not name or name in names:

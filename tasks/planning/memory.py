@@ -1,4 +1,4 @@
-"""Predict the memory of cells in a separate process, as planning has no torch."""
+"""Memory of cells, predicted in a process, as planning has no torch."""
 
 import hashlib
 import json
@@ -34,12 +34,12 @@ TIMEOUT_S = 900.0  # of one question, with the search for a fitting size
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A prediction of a cell's memory, against its machine's.
+    """A cell's predicted memory against its machine's.
 
     Attributes:
         needs: of one process.
-        room: the machine's memory for it, if known.
-        best: the largest fitting size, such as `batch=96`; empty if the case fits, or none is known.
+        room: the machine's, if known.
+        best: largest fitting size, such as `batch=96`; empty if the case fits, or none is known.
     """
 
     cell: Cell
@@ -50,14 +50,14 @@ class Predicted:
 
     @property
     def reason(self) -> str | None:
-        """Return why the cell is skipped; None if it is measured."""
+        """Return why it is skipped."""
         return sentence(self.needs, self.room, self.best) if self.room and self.fit is Fit.NO else None
 
 
 def predict(cells: Iterable[tuple[Hardware, PlannedCase]], with_step: bool = False) -> list[Predicted]:
-    """Predict the memory of cells, `with_step` also the work of a step.
+    """Predict memory, `with_step` also the work of a step.
 
-    Cached predictions are read. The first steps of scripts are run.
+    First steps of scripts are run, unless cached.
 
     Raises:
         GridbenchError: the process failed.
@@ -69,10 +69,10 @@ def predict(cells: Iterable[tuple[Hardware, PlannedCase]], with_step: bool = Fal
 
 
 def unfit(cells: Iterable[tuple[Hardware, PlannedCase]]) -> dict[Cell, str]:
-    """Return why cells do not fit on machines that cost money; this machine just tries.
+    """Return cells that do not fit on machines that cost money; this machine just tries.
 
-    Cases no larger than one that fits need no prediction. Without predictions, for example without torch,
-    everything can be tried.
+    Cases no larger than one that fits need no prediction. Without predictions, as without torch, all can be
+    tried.
     """
     if os.environ.get(OFF) == "off":
         return {}
@@ -102,7 +102,7 @@ def _covers(larger: tuple[Hardware, PlannedCase], cell: tuple[Hardware, PlannedC
 
 
 def room_of(machine: Hardware, case: PlannedCase) -> Room | None:
-    """Return a machine's memory for a case; None if its file lacks it."""
+    """Return None if its file lacks it."""
     limits = limits_of(machine, threads_on(machine, case.threads))
     if limits.memory_bytes is None:
         return None
@@ -134,7 +134,7 @@ def _predicted(
 
 
 def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return answers: cached ones, scripts one at a time, and the rest in one process."""
+    """Return cached ones, scripts one at a time, the rest in one process."""
     keys = [json.dumps(question, sort_keys=True) for question in questions]
     scripts = {key for key, question in zip(keys, questions, strict=True) if "script" in question}
     kept = _kept()
@@ -152,10 +152,10 @@ def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the answers as they come, from one process that is stopped if one takes too long.
+    """Yield answers as they come; stop the process if one takes too long.
 
     Raises:
-        OSError: it could not be started, took too long, or ended too early.
+        OSError: it did not start, took too long, or ended early.
         ValueError: an answer is not JSON.
     """
     if not keys:
@@ -186,7 +186,7 @@ def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _stopped_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[list[bool]]:
-    """Kill a process if the block takes longer; the yielded list then has an element."""
+    """Add an element to the yielded list once the process is killed."""
     late: list[bool] = []
 
     def stop() -> None:
@@ -202,7 +202,7 @@ def _stopped_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[l
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill a process and its children, such as a script's own: they would hold our pipe open."""
+    """Kill its children too, such as a script's: they would hold our pipe open."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -226,7 +226,7 @@ def _file() -> Path:
 
 @cache
 def _code(own: str | None) -> str:
-    """Hash the inputs of a prediction: torch, and the code of the workloads."""
+    """Hash torch and the code of the workloads."""
     folders = [ROOT / "workloads", *([Path(own)] if own else [])]
     files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     summary = hashlib.sha256(version("torch").encode())

@@ -1,4 +1,4 @@
-"""The plan of a run in `plan.json`: cells, order, machines and estimates."""
+"""`plan.json`: cells, order, machines and estimates."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 
 
 class PlannedCase(Strict):
-    """A case in `plan.json`, with threads of a process and soak if the suite sets them.
+    """A case, with threads of a process and soak if the suite sets them.
 
-    A user's script has the id of its code; a resume measures that or refuses. `partner` is the script at the
-    version that takes turns with it.
+    A script has its code's id; a resume measures that or refuses. `partner`: the script at the version in
+    turns.
     """
 
     workload: str
@@ -53,7 +53,6 @@ class PlannedCase(Strict):
         script: Script | None = None,
         partner: Script | None = None,
     ) -> "PlannedCase":
-        """Return a case in the form of `plan.json`."""
         return cls(
             workload=case.workload,
             size=case.params,
@@ -67,12 +66,11 @@ class PlannedCase(Strict):
 
     @property
     def case(self) -> Case:
-        """Return the case itself."""
         return Case.of(self.workload, self.size, self.precision, self.mode)
 
 
 class PlannedSkip(Strict):
-    """A cell that its machine can't measure, with the reason."""
+    """A cell that can't be measured, with the reason."""
 
     hardware: str
     case: PlannedCase
@@ -80,28 +78,26 @@ class PlannedSkip(Strict):
 
 
 class Plan(Strict):
-    """All decisions about a run: written before anything is measured, and never changed.
+    """All decisions about a run: written first, never changed.
 
     Attributes:
-        hardware: copies of the hardware files, with that day's prices and doubts.
-        seed: determines the order and the inputs.
-        profile: whether the first repeat of each cell gets a profile pass.
-        acceptance: whether its report advises which machines to keep.
-        break_even: whether further sizes are measured until each break-even is known.
-        shortlist: whether only the first machine is measured, and those that can be the fastest or the cheapest
-            by prediction. The estimates count the first machine alone.
-        sessions: over which the repeats of a cell are spread: the first repeat is in the first, the second in
-            the second. Each is another job, on another box if the machine is rented.
-        session_gap_s: least seconds between sessions, unless the machine is rented.
-        session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for
-            the usual one.
-        confirms: the run whose answer it measures again.
-        night: set for a night, which has controls on machines with a reference.
-        skips: cells that can't be measured, as known beforehand.
-        notes: sentences about guessed estimates and uncommitted changes of scripts; of a confirmation about
-            changed prices, of a shortlist about its machines.
-        estimate_s: seconds until all lanes end, with the distance of sessions.
-        estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
+        hardware: copies with that day's prices and doubts.
+        seed: of order and inputs.
+        profile: each cell's first repeat gets a profile pass.
+        acceptance: the report advises which machines to keep.
+        break_even: measure further sizes until each break-even is known.
+        shortlist: measure the first machine, and those that can be fastest or cheapest by prediction.
+            Estimates count the first alone.
+        sessions: over which a cell's repeats are spread in turn. Each is another job, on another box if
+            rented.
+        session_gap_s: least seconds between them, unless rented.
+        session_effect: assumed standard deviation between sessions, as a share; None for the usual one.
+        confirms: the run measured again.
+        night: it has controls on machines with a reference.
+        skips: cells that can't be measured.
+        notes: on guessed estimates, uncommitted scripts, changed prices, and a shortlist's machines.
+        estimate_s: until all lanes end, with the distance of sessions.
+        estimate_usd: at the hardware's prices. Neither counts further sizes.
     """
 
     schema_version: int = SCHEMA
@@ -133,7 +129,6 @@ class Plan(Strict):
 
     @property
     def cells(self) -> list[Cell]:
-        """Return every cell of the grid."""
         return [Cell(machine.name, planned.case) for machine in self.hardware for planned in self.cases]
 
     def cells_begun(self, records: Iterable[Record]) -> list[Cell]:
@@ -143,15 +138,14 @@ class Plan(Strict):
 
     @property
     def machines(self) -> list[Machine]:
-        """Return the facts about its hardware that a comparison needs."""
         return [machine.machine() for machine in self.hardware]
 
     def repeats_on(
         self, machine: Hardware, further: Sequence[PlannedCase] = (), after: int = 0
     ) -> list[Repeat]:
-        """Return every repeat of a lane, in its shuffled order.
+        """Return a lane's repeats in shuffled order.
 
-        With `further` cases, return only theirs, numbered from `after`.
+        With `further` cases, return theirs, numbered from `after`.
         """
         cases = {planned.case: planned for planned in further or self.cases}
         base = Repeat(
@@ -174,15 +168,15 @@ class Plan(Strict):
         ]
 
     def session_of(self, repeat: int) -> int | None:
-        """Return the session of a repeat by its number, from 1; None without sessions."""
+        """Return it from 1; None without sessions."""
         return 1 + (repeat - 1) % self.sessions if self.sessions > 1 else None
 
     def skipped_on(self, machine: str) -> dict[Case, str]:
-        """Return the cases that a machine can't measure, with the reasons."""
+        """Return cases with reasons."""
         return {skip.case.case: skip.reason for skip in self.skips if skip.hardware == machine}
 
     def skipped(self) -> list[Record]:
-        """Return a record for every repeat that is planned as skipped."""
+        """Return a record for every skipped repeat."""
         records = []
         for machine in self.hardware if self.skips else ():
             reasons = self.skipped_on(machine.name)
@@ -206,7 +200,7 @@ def read_plan(text: str, where: str) -> Plan:
     """Read the text of a `plan.json`.
 
     Raises:
-        GridbenchError: it is corrupt or of another schema version.
+        GridbenchError: corrupt or of another schema version.
     """
     try:
         plan = Plan.model_validate_json(text)
@@ -220,7 +214,7 @@ def read_plan(text: str, where: str) -> Plan:
 
 
 def contradiction(plan: Plan) -> str:
-    """Return the first impossible value of a plan; else an empty text."""
+    """Return the first impossible value; else empty."""
     names = [machine.name for machine in plan.hardware]
     if not re.fullmatch(RUN_NAME, plan.run):
         return f"its run is called {plan.run[:60]!r}, which cannot be the name of a folder"
@@ -240,7 +234,7 @@ def contradiction(plan: Plan) -> str:
 
 
 def plan_rows(plan: Plan, predicted: Mapping[str, str] = MappingProxyType({})) -> list[dict[str, str]]:
-    """Return a table with a row per machine, and predictions if any."""
+    """Return a row per machine, and predictions if any."""
     return [
         {
             "hardware": machine.name,
@@ -258,9 +252,9 @@ def plan_rows(plan: Plan, predicted: Mapping[str, str] = MappingProxyType({})) -
 
 
 def skip_lines(plan: Plan) -> list[str]:
-    """Return a line for each machine and reason, with the skipped cells.
+    """Return a line for each machine and reason.
 
-    Reasons that differ only in their numbers are one; the line has those of the first cell.
+    Reasons that differ only in numbers are one, with the first cell's.
     """
     groups: dict[tuple[str, str], list[PlannedSkip]] = {}
     for skip in plan.skips:

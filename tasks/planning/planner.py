@@ -1,4 +1,4 @@
-"""Make the plan of a run from its request: cells, skips and estimates."""
+"""A run's plan from its request."""
 
 import secrets
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from workloads.harness.repeat.suite_case import SuiteCase
 
 
 class OverBudget(GridbenchError):
-    """The estimate of a plan is above its budget."""
+    """A plan's estimate is above its budget."""
 
     def __init__(self, sentence: str, plan: Plan) -> None:
         super().__init__(sentence)
@@ -35,10 +35,10 @@ class OverBudget(GridbenchError):
 
 
 def make_plan(request: RunRequest) -> Plan:
-    """Decide the cells of a run, its machines, its order and its cost.
+    """Decide a run's cells, machines, order and cost.
 
     Raises:
-        GridbenchError: something in the request doesn't exist or is unavailable.
+        GridbenchError: something requested doesn't exist or is unavailable.
     """
     version_measured = request.night.version if request.night else None
     given = watched(load_suite_checked(request.suite), request.night)
@@ -114,10 +114,10 @@ def _lane_s(
 
 
 def _sessions(request: RunRequest, suite: Suite, repeats: int) -> int:
-    """Return the sessions of each machine: the requested ones, else the suite's, each with a repeat.
+    """Return the requested ones, else the suite's, each with a repeat.
 
     Raises:
-        GridbenchError: there are less than 1 or more than repeats.
+        GridbenchError: less than 1 or more than repeats.
     """
     if request.sessions is None:
         return min(suite.sessions, repeats)
@@ -153,11 +153,11 @@ def _check_break_even(repeats: int, sessions: int, machines: Sequence[Hardware])
 
 
 def check_budget(plan: Plan, budget_usd: float | None) -> None:
-    """Refuse a plan whose estimate is above the budget; None allows any.
+    """Refuse an estimate above the budget; None allows any.
 
     Raises:
-        GridbenchError: the budget is not from 0 to `MOST_USD`.
-        OverBudget: the estimate is above it.
+        GridbenchError: not from 0 to `MOST_USD`.
+        OverBudget: the estimate is above.
     """
     if budget_usd is None:
         return
@@ -171,7 +171,7 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
 
 
 def check_amount(budget_usd: float) -> None:
-    """Refuse a budget that is negative, not a number, or above `MOST_USD`.
+    """Refuse a budget that is negative, NaN, or above `MOST_USD`.
 
     Raises:
         GridbenchError: it is.
@@ -212,7 +212,7 @@ def _known_reason(machine: Hardware, suite: Suite, entry: SuiteCase, planned: Pl
 
 
 def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:
-    """Return why a machine can't measure a case, or None if it might."""
+    """Return None if the machine might measure the case."""
     precision = planned.case.precision
     if machine.gpu and not load_gpus()[machine.gpu].computes_in(precision):
         return f"{machine.name}'s card does not compute in {precision}"

@@ -1,4 +1,4 @@
-"""The terms of a rental in a hardware file."""
+"""Terms of a rental in a hardware file."""
 
 from typing import Annotated, Literal
 
@@ -11,12 +11,11 @@ class RentTerms(Strict):
     """Terms of a rental; `rent: lambda` means the defaults.
 
     Attributes:
-        instances: the provider's types, in the order of preference; that of the price by default.
-        regions: in the order of preference; None for any.
-        capacity_s: longest wait for capacity.
-        boot_s: longest time from the launch to an SSH login.
-        most_hours: longest time from the launch until the box is given back.
-        most_usd_per_hour: highest accepted price; a fifth above the file's by default.
+        instances: types in order of preference; the price's by default.
+        regions: in order of preference; None for any.
+        boot_s: longest from launch to SSH login.
+        most_hours: longest from launch to return.
+        most_usd_per_hour: a fifth above the file's by default.
     """
 
     provider: Literal["lambda"]

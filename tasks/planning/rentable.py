@@ -1,4 +1,4 @@
-"""Available machines with GPUs: hardware files, and offers that no pool reaches."""
+"""Machines with GPUs: hardware files, and offers that no pool reaches."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -13,9 +13,9 @@ from tasks.schema import read_mapping
 
 @dataclass(frozen=True, slots=True)
 class Rentable:
-    """An offer with the doubts about its price.
+    """An offer, with doubts about its price.
 
-    `reach` is its name for `--on`: a hardware file's, or `ssh://…?usd=` for a machine that a user rents.
+    `reach`: name for `--on`: a hardware file's, or `ssh://…?usd=` for a user's rental.
     """
 
     offer: MarketOffer
@@ -24,7 +24,7 @@ class Rentable:
 
 
 def rentable(folder: Path, today: date) -> list[Rentable]:
-    """Return every priced machine with GPUs, a hardware file in place of its offer.
+    """Return priced machines with GPUs, a hardware file in place of its offer.
 
     Raises:
         GridbenchError: a file has a mistake.
@@ -45,7 +45,7 @@ def rentable(folder: Path, today: date) -> list[Rentable]:
 
 
 def address_at(usd_per_hour: float) -> str:
-    """Return the form of the address of a user's rented box."""
+    """Return the form for a user's rented box."""
     return f"ssh://…?usd={usd_text(usd_per_hour)}"
 
 

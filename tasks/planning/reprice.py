@@ -1,4 +1,4 @@
-"""New prices for an old run, whose times stay."""
+"""New prices for an old run."""
 
 from dataclasses import replace
 
@@ -11,9 +11,9 @@ from tasks.results.model import Machine
 
 
 def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
-    """Return the plan's machines at today's prices, and a sentence about each.
+    """Return machines at today's prices, and a sentence about each.
 
-    Without a correct file a machine keeps the plan's price.
+    Without a correct file a machine keeps its price.
     """
     machines, sentences = [], []
     for hardware, machine in zip(plan.hardware, plan.machines, strict=True):
@@ -32,7 +32,7 @@ def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
 
 
 def price_today(hardware: Hardware) -> tuple[Price, str]:
-    """Return today's price, else the plan's, and a sentence about both."""
+    """Return today's, else the plan's, and a sentence about both."""
     was = hardware.price
     try:
         now = load_hardware(hardware.shape or hardware.name).price

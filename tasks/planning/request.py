@@ -1,4 +1,4 @@
-"""The request for a run: the one value from which its plan is made."""
+"""The request for a run."""
 
 from pydantic import NonNegativeFloat, field_validator
 
@@ -11,26 +11,25 @@ from tasks.store.address import ResultsAddress
 
 
 class RunRequest(Strict):
-    """A suite to measure on hardware within a budget.
+    """A suite on hardware within a budget.
 
     Attributes:
-        suite: name of a file in `deployments/suites`, or a path.
-        hardware: names of files in `deployments/hardware`, or of `found` machines; ignored with a `cluster`.
-        found: machines without a file: boxes that were probed.
-        baseline: the machine or box that speedups are relative to; the first by default.
-        repeats, sessions: of each cell and of each machine; the suite's own by default.
+        suite: in `deployments/suites`, or a path.
+        hardware: in `deployments/hardware`, or `found`; ignored with a `cluster`.
+        found: probed boxes without a file.
+        baseline: machine or box; the first by default.
+        repeats, sessions: the suite's by default.
         session_gap_s: least seconds between sessions, unless rented.
-        budget_usd: the run is refused above it by the estimate, and stopped once it is spent.
-        resume: name of an earlier run to complete; all else but the budget is then ignored.
-        results: folder of the results store, or a storage block.
-        break_even: measure further sizes until each break-even is known.
+        budget_usd: above it the run is refused by the estimate, or stopped once spent.
+        resume: run to complete; all else but the budget is ignored.
+        results: folder, or storage block.
+        break_even: measure further sizes until each is known.
         shortlist: measure the first machine, and only possibly fastest or cheapest others.
-        session_effect: assumed standard deviation of times between sessions; None for the usual one.
-        cluster: boxes of one kind that replace the hardware.
+        session_effect: assumed standard deviation; None for the usual one.
+        cluster: its boxes replace the hardware.
         boxes: copies of each rented machine.
-        seed: of the order and the inputs; random if None.
-        plan: the plan made of this request and shown, or that of the run to resume as the command has checked
-            it.
+        seed: random if None.
+        plan: as shown for this request, or as checked for the run to resume.
     """
 
     suite: str = "quick"
@@ -61,5 +60,4 @@ class RunRequest(Strict):
 
     @property
     def address(self) -> ResultsAddress:
-        """Return the results store."""
         return ResultsAddress.parse(self.results)

@@ -1,1 +1,1 @@
-"""Find implausible numbers before they enter any ratio."""
+"""Find implausible numbers before any ratio."""

@@ -1,4 +1,4 @@
-"""Contradictions between records: falling times, copied rows, too much scaling."""
+"""Contradictions between records."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,17 +22,17 @@ Found = tuple[Record, str]
 
 
 def between(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
-    """Yield each record that the others contradict, with the reason."""
+    """Yield contradicted records, with reasons."""
     yield from _copies(records)
     yield from _shrinking(records)
     yield from _superlinear(records, machines)
 
 
 def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
-    """Refuse a record whose samples equal those of another case on its machine to every digit.
+    """Refuse samples equal to another case's on its machine.
 
-    Times with few different values can agree by chance; then the same cases must also agree `elsewhere`, on a
-    second machine, as in the published table of the AWS blog.
+    Few different values can agree by chance; then the cases must also agree `elsewhere`, on a second machine,
+    as in the AWS blog's table.
     """
     if record.case == other.case or not record.wall or not other.wall:
         return None
@@ -43,11 +43,10 @@ def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
 
 
 def shrinks(record: Record, others: Iterable[Record]) -> str | None:
-    """Refuse a record that does twice the work of another case in half its time, if a third case confirms it.
+    """Refuse twice the work of another case in half its time, if a third confirms it.
 
     Equal times prove nothing: a launch-bound step takes as long at any small batch. Nor does one slow small
-    case, such as a cold GPU's first product. So the record must have four times the rate of every other case of
-    at least 100 us, at least two.
+    case. So the record must have four times the rate of every other case of at least 100 us, at least two.
     """
     compared, beaten = 0, None
     for other in others:
@@ -70,7 +69,7 @@ def shrinks(record: Record, others: Iterable[Record]) -> str | None:
 
 
 def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
-    """Refuse a scaling efficiency above 105 % by its interval, or above 150 % without one."""
+    """Refuse an efficiency above 105 % by its interval, or above 150 % without one."""
     if value.low is None and value.value <= FAR_ABOVE_LINEAR:
         return None
     if value.low is not None and value.low <= ABOVE_LINEAR:
@@ -102,10 +101,9 @@ def _copies(records: Sequence[Record]) -> Iterator[Found]:
 
 
 def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
-    """Yield records too fast for the fastest repeat of each other case.
+    """Yield records too fast for every other case's fastest repeat.
 
-    The slowest cases come first: usually one has a similar rate, and the others are not needed. A record
-    without work, such as a script, has no rate.
+    The slowest come first: usually one has a similar rate. A record without work has no rate.
     """
     families: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     for record in (record for record in records if record.work is not None and record.compute_s):
@@ -121,9 +119,9 @@ def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
 
 
 def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
-    """Compare machines of one model, case by case.
+    """Compare machines of one model by case.
 
-    Times of busy machines prove nothing: load on the smaller machine makes the larger look too fast.
+    Load on the smaller machine makes the larger look too fast, so busy ones prove nothing.
     """
     cells: dict[tuple[Case, str, str], list[Repeats]] = defaultdict(list)
     for cell in group(records, (), {}):
@@ -149,10 +147,10 @@ def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]
 
 
 def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
-    """Return the ratios of work and of time to another record and that record; None if not comparable.
+    """Return ratios of work and time to another record; None if not comparable.
 
-    A whole job of fewer steps is not: more work in larger batches can take less time. Work is the first of
-    FLOPs, bytes and units that both have.
+    A whole job of fewer steps is not: larger batches can take less time. Work is the first of FLOPs, bytes
+    and units that both have.
     """
     seconds, other_s = record.compute_s, other.compute_s
     if record.work is None or other.work is None or not seconds or not other_s or other_s < SMALL_S:

@@ -1,4 +1,4 @@
-"""Figures of a record that are impossible or contradictory."""
+"""Impossible or contradictory figures of a record."""
 
 from collections.abc import Iterator
 
@@ -15,12 +15,12 @@ MEMORY = (
 
 
 def out_of_range(seconds: float) -> bool:
-    """Return whether a step's time (s) is not finite, not positive or beyond every clock."""
+    """Return whether it is not finite, not positive or beyond every clock."""
     return not is_duration(seconds)
 
 
 def contradictions(record: Record) -> list[str]:
-    """Return every impossible statement of a record, except times per step."""
+    """Return every impossible statement, except times per step."""
     checks = (clock_ran_backwards, negative, beyond_all_work, not_its_check)
     reasons = (
         *(check(record) for check in checks),
@@ -31,7 +31,7 @@ def contradictions(record: Record) -> list[str]:
 
 
 def clock_ran_backwards(record: Record) -> str | None:
-    """Refuse a negative duration, or one longer than its whole."""
+    """Refuse a duration below zero, or beyond its whole."""
     for name, seconds in _stretches(record):
         if seconds < 0:
             return f"{name} took {seconds:.3g} s: the clock ran backwards"
@@ -46,7 +46,6 @@ def clock_ran_backwards(record: Record) -> str | None:
 
 
 def negative(record: Record) -> str | None:
-    """Refuse a count below zero."""
     for name, value in _counts(record):
         if value is not None and value < 0:
             return f"its {name} is {value:.3g}"
@@ -54,7 +53,7 @@ def negative(record: Record) -> str | None:
 
 
 def beyond_all_work(record: Record) -> str | None:
-    """Refuse a step with more work than all machines can do, or practically none."""
+    """Refuse more work than all machines can do, or practically none."""
     work = record.work
     if work is None:
         return None
@@ -65,7 +64,7 @@ def beyond_all_work(record: Record) -> str | None:
 
 
 def not_its_check(record: Record) -> str | None:
-    """Refuse a record that is ok although its result was wrong."""
+    """Refuse ok records with a wrong result."""
     check = record.check
     if check is None or check.error <= check.bound:
         return None
@@ -73,7 +72,7 @@ def not_its_check(record: Record) -> str | None:
 
 
 def not_its_interval(timing: Timing | None) -> str | None:
-    """Refuse a median, or a sustained mean, outside its stated bounds."""
+    """Refuse a median, or sustained mean, outside its bounds."""
     if timing and (rate := timing.sustained) and not 0 <= rate.low_s <= rate.mean_s <= rate.high_s:
         bounds = f"{rate.low_s:.6g} to {rate.high_s:.6g} s"
         return f"it states a sustained mean of {rate.mean_s:.6g} s with an interval of {bounds}"
@@ -86,18 +85,17 @@ def not_its_interval(timing: Timing | None) -> str | None:
 
 
 def no_share(record: Record) -> str | None:
-    """Refuse a share of communication above the whole."""
+    """Refuse communication above the whole."""
     share = record.group.communication_share if record.group else None
     return f"{100 * share:.3g} % of its step is communication" if share is not None and share > 1 else None
 
 
 def no_device(record: Record) -> str | None:
-    """Refuse an unknown kind of device."""
     return None if record.device in DEVICES else f"its device is {record.device[:40]!r}, neither cpu nor cuda"
 
 
 def no_job(record: Record) -> str | None:
-    """Refuse a script with shares outside 0 to 1, or a job outside its bounds."""
+    """Refuse shares outside 0 to 1, or a job outside its bounds."""
     script = record.script
     if script is None:
         return None

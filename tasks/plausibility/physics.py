@@ -1,7 +1,7 @@
-"""The plausibility check of records. A false alarm is worse than a miss.
+"""The plausibility of records. A false alarm is worse than a miss.
 
-Rules on one record are here, rules between records in `coherence`. An impossible record is shown with the
-reason, and is in no estimate.
+Rules between records are in `coherence`. An impossible record is shown with the reason, and is in no
+estimate.
 """
 
 import math
@@ -29,9 +29,9 @@ CACHE_BYTES = {"cuda": 128 * 2**20, "cpu": 512 * 2**20}
 
 
 def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordKey, tuple[str, ...]]:
-    """Return the reasons against each implausible record.
+    """Return the reasons against implausible records.
 
-    Only valid records are judged, and only those plausible by themselves are compared with each other.
+    Valid records are judged, and those plausible by themselves compared.
     """
     available = {machine.name: machine for machine in machines}
     found: dict[RecordKey, list[str]] = defaultdict(list)
@@ -48,7 +48,7 @@ def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordK
 
 
 def alone(record: Record, machine: Machine | None) -> list[str]:
-    """Return the reasons against one record by itself."""
+    """Judge a record by itself."""
     bad_time = not_a_time(record)
     if bad_time:
         return [bad_time]  # nothing can be divided by it
@@ -65,7 +65,7 @@ def alone(record: Record, machine: Machine | None) -> list[str]:
 
 
 def not_a_time(record: Record) -> str | None:
-    """Refuse a time that is not positive, not finite, beyond a clock's range, or missing."""
+    """Refuse a time not positive, not finite, beyond a clock's range, or missing."""
     if record.compute_s is None:
         return None if record.metrics else "it counts but holds no time"
     times = (("compute", record.compute_s), ("end-to-end", record.end_to_end_s), ("mean", record.mean_s))
@@ -76,7 +76,7 @@ def not_a_time(record: Record) -> str | None:
 
 
 def not_its_median(timing: Timing | None) -> str | None:
-    """Refuse a median that does not follow from its samples."""
+    """Refuse a median not of its samples."""
     if timing is None:
         return None
     if not timing.samples_s:
@@ -89,7 +89,7 @@ def not_its_median(timing: Timing | None) -> str | None:
 
 
 def not_its_sum(record: Record) -> str | None:
-    """Refuse phases that do not add up to the wall time within 2 %."""
+    """Refuse phases whose sum differs from the wall time by over 2 %."""
     if not record.phases_s or record.wall_s <= 0:
         return None
     total = math.fsum(record.phases_s.values()) + record.unattributed_s
@@ -99,7 +99,7 @@ def not_its_sum(record: Record) -> str | None:
 
 
 def not_its_ranks(record: Record) -> str | None:
-    """Refuse a group of another size than its case's, or a step shorter than its slowest rank's."""
+    """Refuse another size than the case's, or a step shorter than its slowest rank's."""
     if record.group is None:
         return None
     ranks, selected = record.group.ranks, record.case.params.get("processes")
@@ -112,9 +112,9 @@ def not_its_ranks(record: Record) -> str | None:
 
 
 def above_peak(record: Record, machine: Machine | None) -> str | None:
-    """Refuse a record that computes faster than the machine's peak for the precision.
+    """Refuse FLOP/s above the precision's peak.
 
-    FLOPs are by the workload's formula, without those that an algorithm for convolutions can save.
+    FLOPs by formula ignore savings of convolution algorithms.
     """
     peak = dict(machine.peak_flops).get(record.case.precision, 0.0) * _processes(record) if machine else 0.0
     if not peak or not record.work or not record.work.flops or not record.compute_s:
@@ -129,9 +129,9 @@ def above_peak(record: Record, machine: Machine | None) -> str | None:
 
 
 def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
-    """Refuse a record that moves more bytes than the memory can, beyond the size of a cache.
+    """Refuse more bytes than the memory can move, beyond a cache.
 
-    `Work.bytes` is the compulsory traffic, so at least bytes - cache come from memory.
+    `Work.bytes` is compulsory traffic, so at least bytes - cache come from memory.
     """
     peak = (machine.peak_bytes_per_s or 0.0) * _processes(record) if machine else 0.0
     if not peak or not record.work or not record.work.bytes or not record.compute_s:
@@ -147,7 +147,7 @@ def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
 
 
 def elsewhere(record: Record, machine: Machine | None) -> str | None:
-    """Refuse a record from another machine than planned, or with another purchase."""
+    """Refuse another machine or purchase than planned."""
     if machine is None:
         return None
     for field in ("instance_type", "purchase"):
@@ -168,11 +168,11 @@ BEYOND = 2.0  # times the ceiling
 
 
 def above_roofs(records: Sequence[Record], caches: dict[str, int]) -> Iterator[tuple[Record, str]]:
-    """Yield each record too far above the roof of its machine, with the reason.
+    """Yield records too far above their machine's roof, with the reason.
 
     Args:
-        records: of all machines, each plausible by itself.
-        caches: by device, bytes that a cache can keep from one step to the next.
+        records: each plausible by itself.
+        caches: bytes kept between steps, by device.
     """
     machines: dict[object, list[Record]] = {}
     for record in records:

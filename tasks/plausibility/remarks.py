@@ -1,4 +1,4 @@
-"""Remarks about a run's records: unplanned or double ones, two groups, wrong clocks."""
+"""Remarks: unplanned or double records, two groups, wrong clocks."""
 
 import math
 import statistics
@@ -24,9 +24,9 @@ APART, APART_OVER_WIDTH, FEWEST_REPEATS = 0.03, 5.0, 5
 def remarks(
     records: Sequence[Record], run: str, cells: Collection[Cell], planned_at: str, repeats: int
 ) -> tuple[str, ...]:
-    """Return sentences about records that differ from the plan, or whose clock is wrong.
+    """Return sentences on records unlike the plan, or with a wrong clock.
 
-    `cells`, `repeats` and `planned_at` (ISO 8601) are the plan's.
+    `cells`, `repeats`, `planned_at` (ISO 8601): the plan's.
     """
     sentences = (
         twice(records),
@@ -38,7 +38,7 @@ def remarks(
 
 
 def twice(records: Sequence[Record]) -> str:
-    """Name the records that exist more than once; the last counts."""
+    """Name double records; the last counts."""
     counts = Counter(map(key, records))
     doubled = [record.id for record in {key(r): r for r in records}.values() if counts[key(record)] > 1]
     names = listed(shortened(doubled))
@@ -46,7 +46,7 @@ def twice(records: Sequence[Record]) -> str:
 
 
 def partial(summaries: Sequence[Summary]) -> list[str]:
-    """Return a sentence for each cell with refused repeats, with all reasons."""
+    """Describe cells with refused repeats."""
     return [
         f"Only {s.ok_repeats} of {s.repeats} repeats of {s.cell.id} are valid: {'; '.join(s.reasons)}."
         for s in summaries
@@ -55,14 +55,14 @@ def partial(summaries: Sequence[Summary]) -> list[str]:
 
 
 def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:
-    """Name the records that are not in the plan; they are shown anyway."""
+    """Name records outside the plan; they are shown anyway."""
     names = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
     are = "is" if len(names) == 1 else "are"
     return f"{listed(shortened(names))} {are} not in the plan of this run." if names else ""
 
 
 def bimodal(records: Sequence[Record]) -> str:
-    """Name the cells whose repeats fall into two groups."""
+    """Name cells whose repeats fall into two groups."""
     cells: dict[Cell, list[float]] = defaultdict(list)
     for record in records:
         if record.compute_s and grade_of(record) is not Grade.REFUSED and not is_busy(record):
@@ -85,7 +85,7 @@ def _groups(times: Sequence[float]) -> str:
 
 
 def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
-    """Yield a sentence per machine on repeats that began before the plan or the last repeat's end."""
+    """Yield repeats that began before the plan or the last repeat's end, by machine."""
     planned, lanes = instant(planned_at), defaultdict(list)
     for record in records:
         began = instant(record.started_at)
@@ -108,5 +108,5 @@ def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
 
 
 def shortened(names: Iterable[str]) -> list[str]:
-    """Return names cut to `MOST_NAME` characters."""
+    """Cut names to `MOST_NAME`."""
     return [f"{name[:MOST_NAME]}…" if len(name) > MOST_NAME else name for name in names]

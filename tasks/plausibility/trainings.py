@@ -1,10 +1,10 @@
-"""Whether one script's training is the same on every machine, by its losses.
+"""Whether a script's training is the same on every machine.
 
-A user's script has no reference, so its runs are compared with each other. On one kind of device the same seed,
-data and order give the same losses, except for rounding errors, which grow from step to step: early losses are
-compared closely. Two kinds of device draw other random numbers (dropout, noise) from one seed and round
-differently, and a script without a seed never repeats itself: then only gross differences count, because a
-false alarm is worse than a miss.
+A user's script has no reference, so its runs are compared. On one kind of device the same seed, data and
+order give the same losses, except for rounding errors, which grow: early losses are compared closely. Two
+kinds of device draw other random numbers (dropout, noise) from one seed and round differently, and a script
+without a seed never repeats itself: then only gross differences count, because a false alarm is worse than a
+miss.
 """
 
 import math
@@ -44,7 +44,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One record's training compared with the others of its case; `detail` explains its standing."""
+    """A training against others; `detail` explains its standing."""
 
     record: Record
     standing: Standing
@@ -52,7 +52,7 @@ class Course:
 
 
 def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Course]:
-    """Judge the training of valid script records, and of those refused for their losses."""
+    """Judge valid script records, and those refused for their losses."""
     order = {machine.name: place for place, machine in enumerate(machines)}
     alike: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     judged = []
@@ -71,7 +71,7 @@ def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Cour
 
 
 def deviation(losses: Losses, others: Losses) -> float:
-    """Return the largest difference of early losses over the tolerance; up to 1 they agree."""
+    """Return the largest early difference over the tolerance; up to 1 they agree."""
     early = list(zip(losses[:EARLY], others[:EARLY], strict=False))
     scale = max((max(abs(a), abs(b)) for a, b in early), default=0.0) or 1.0
     tolerances = [scale * ROUNDING * GROWTH**step for step in range(len(early))]
@@ -79,10 +79,9 @@ def deviation(losses: Losses, others: Losses) -> float:
 
 
 def fall(losses: Losses) -> tuple[float, float]:
-    """Return the fall of losses from their first quarter to their last, and its standard error.
+    """Return the fall from first to last quarter, and its standard error.
 
-    Both are shares of the first quarter's mean. The error is half the variance of neighbouring batches'
-    differences.
+    As shares of the first quarter's mean. The error is half the variance of neighbours' differences.
     """
     quarter = len(losses) // 4
     first, last = statistics.fmean(losses[:quarter]), statistics.fmean(losses[-quarter:])
@@ -92,10 +91,9 @@ def fall(losses: Losses) -> tuple[float, float]:
 
 
 def grossly_apart(losses: Losses, others: Losses) -> bool:
-    """Return whether one training falls and the other does not.
+    """Return whether only one falls.
 
-    One falls by at least 5 % of the loss, the other by less than a quarter of that, and they are five standard
-    errors apart.
+    One falls by at least 5 %, the other by less than a quarter of that, five standard errors apart.
     """
     common = min(len(losses), len(others))
     if common < FEWEST:
@@ -150,7 +148,7 @@ def _loose(record: Record, base: Record, why: str) -> Course:
 
 
 def _repeats_itself(records: Sequence[Record]) -> bool:
-    """Return whether most machines' repeats share a seed; with single repeats, whether any two machines do."""
+    """Return whether most machines' repeats share a seed; with single repeats, whether two machines do."""
     machines: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         machines[record.hardware].append(record)
@@ -160,7 +158,7 @@ def _repeats_itself(records: Sequence[Record]) -> bool:
 
 
 def _of_one_seed(record: Record, others: Sequence[Record]) -> int:
-    """Count the records, with itself, that begin with its loss and agree, which is not by chance."""
+    """Count records, with itself, that begin alike and agree, which is not by chance."""
     first = _losses(record)[0]
     begin = [other for other in others if abs(_losses(other)[0] - first) <= SEEDED * abs(first)]
     return sum(_agree(record, other) for other in begin)

@@ -1,1 +1,1 @@
-"""Predict time and cost of a step on machines that have not measured it."""
+"""Predict time and cost of a step on unmeasured machines."""

@@ -1,4 +1,4 @@
-"""The ratio of two cards' times at a workload, by their rates and shared cases."""
+"""The ratio of two cards' times, by rates and shared cases."""
 
 import math
 from collections.abc import Sequence
@@ -18,18 +18,17 @@ Variance = Annotated[float, Field(gt=0, le=10)]
 
 
 class Spread(Strict):
-    """How far ratios of published times are from those of data sheets, as variances of logs: `prediction.yaml`.
+    """How far published times differ from data sheets, as variances of logs: `prediction.yaml`.
 
     `tests/benchmarks/cards.py` fits and writes it.
 
     Attributes:
-        compute, memory: of the ratio of two cards' effective rates over that of their data sheets; `together`
-            is their covariance.
-        workload: of a single workload on two cards, beyond the rates of the cards.
-        freedom: weight of these variances against the scatter that the two cards themselves show, in cases.
-        times: the half-width of a 90 % interval in standard deviations, by conformal prediction.
-        box, software: of two boxes with the same card and software, and of two releases.
-        share, share_sd: mean and standard deviation of the share of a training's time that computing bounds.
+        compute, memory: of two cards' effective rates over data sheets'; `together` is their covariance.
+        workload: of one workload, beyond the rates.
+        freedom: weight against the cards' own scatter, in cases.
+        times: half-width of a 90 % interval in standard deviations, by conformal prediction.
+        box, software: of two boxes alike, and of two releases.
+        share, share_sd: of a training's time that computing bounds.
     """
 
     compute: Variance
@@ -46,17 +45,17 @@ class Spread(Strict):
 
 
 class Rates(NamedTuple):
-    """The highest rates of a machine by one kind of source: FLOP/s in one precision, and bytes/s."""
+    """A machine's highest FLOP/s in a precision, and bytes/s."""
 
     compute: float
     memory: float
 
 
 class SharedCase(NamedTuple):
-    """A case that both cards have measured.
+    """A case measured on both cards.
 
-    `weight` is the share of its time that computing bounds on the second card, `log_excess` the log of the
-    ratio of times over that by the rates.
+    `weight`: share of its time that computing bounds on the second card; `log_excess`: log of the ratio of
+    times over that by rates.
     """
 
     weight: float
@@ -88,12 +87,11 @@ def weight_after(share: float, before: Rates, after: Rates) -> float:
 
 
 def excess(weight: float, shared: Sequence[SharedCase], spread: Spread) -> tuple[float, float]:
-    """Return mean and standard deviation of a workload's log excess over the ratio by the rates.
+    """Return mean and standard deviation of the log excess over the ratio by rates.
 
-    Each card's effective rates differ from its data sheet's by amounts that its workloads share. Cases that
-    both cards have measured reveal them, and how far single workloads differ. Source: Shah, Wilson and
-    Ghahramani 2014, Student-t processes, AISTATS, equation 5: a normal conditional distribution, with its
-    variance scaled by the scatter of the shared cases.
+    Workloads share how a card's rates differ from its data sheet's. Shared cases reveal that, and how far
+    single workloads differ. Source: Shah, Wilson and Ghahramani 2014, Student-t processes, AISTATS, equation
+    5: a normal conditional distribution, with its variance scaled by the scatter of the shared cases.
     """
     rates = np.array([[spread.compute, spread.together], [spread.together, spread.memory]])
     own = np.array([weight, 1 - weight])

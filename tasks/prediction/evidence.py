@@ -1,4 +1,4 @@
-"""The evidence about machines: the valid records of each card, and its measured rates."""
+"""Valid records of each card, and its measured rates."""
 
 import statistics
 from collections.abc import Collection, Iterator, Sequence
@@ -24,20 +24,19 @@ MOST_RUNS = 300  # newest runs to search
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The valid cells of machines in earlier runs, each with the machine as planned."""
+    """Earlier runs' valid cells, with machines as planned."""
 
     cells: tuple[tuple[Hardware, Repeats], ...] = ()
 
     def of_card(self, machine: Hardware) -> list[Repeats]:
-        """Return the cells on all machines with this card; if unknown, on this machine."""
+        """Return cells of the machine's card; if unknown, of the machine."""
         return [cell for other, cell in self.cells if _has_same_card(machine, other)]
 
     def of_machine(self, machine: Hardware) -> list[Record]:
-        """Return the records on machines of this name."""
         return [record for other, cell in self.cells if other.name == machine.name for record in cell.usable]
 
     def measured_rates(self, machine: Hardware, precision: str) -> Rates | None:
-        """Return the roof of this machine's card: the median over measured boxes, or None."""
+        """Return the card's roof, the median over boxes."""
         records = [record for cell in self.of_card(machine) for record in cell.usable]
         ceilings = ceilings_by_machine(records).values()
         compute = [rate.value for ceiling in ceilings if (rate := dict(ceiling.compute).get(precision))]
@@ -46,7 +45,7 @@ class Evidence:
 
 
 def sheet_rates(machine: Hardware, precision: str) -> Rates | None:
-    """Return the data sheet's rates of a machine's card, or None."""
+    """Return the card's data sheet."""
     peaks = load_gpus().get(machine.gpu or "")
     if peaks is None or precision not in peaks.tflops:
         return None
@@ -56,15 +55,15 @@ def sheet_rates(machine: Hardware, precision: str) -> Rates | None:
 def evidence_of(
     results: Path, machines: Collection[Hardware], cases: Sequence[PlannedCase] = (), most: int = MOST_RUNS
 ) -> Evidence:
-    """Return the evidence about these machines, and about all that measured these cases.
+    """Return evidence about these machines, and all that measured these cases.
 
-    It is that of the latest `most` runs that have some, without damaged ones.
+    It is from the latest `most` runs that have some.
     """
     return Evidence(tuple(chain.from_iterable(islice(_runs(results, machines, cases), most))))
 
 
 def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evidence:
-    """Return the evidence of these records. A slice of a card is another card, of unknown rates."""
+    """Return evidence; a slice of a card is another card, of unknown rates."""
     by_name = {machine.name: _with_card(machine, records) for machine in machines}
     cells, _ = judged_cells(records, [machine.machine() for machine in machines])
     return Evidence(
@@ -80,7 +79,7 @@ def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evid
 
 
 def _with_card(machine: Hardware, records: Sequence[Record]) -> Hardware:
-    """Return a machine with its records' GPU model, if its file lacks it."""
+    """Take the GPU model from records, if its file lacks it."""
     if machine.device == "cpu" or machine.gpu:
         return machine
     names = {name for r in records if r.hardware == machine.name for name in names_in(r.environment)}
@@ -102,7 +101,7 @@ def _runs(
 
 
 def _is_same(planned: PlannedCase, other: PlannedCase) -> bool:
-    """Return whether two plans mean the same case: of a script also the same command."""
+    """Return whether two plans mean one case: for scripts, also one command."""
     commands = [case.script.command if case.script else () for case in (planned, other)]
     return planned.case == other.case and commands[0] == commands[1]
 

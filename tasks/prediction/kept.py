@@ -1,4 +1,4 @@
-"""Predictions kept next to the results, and those measured later."""
+"""Predictions kept next to results, and those measured later."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ MOST_LINES, MOST_CHARACTERS = 10_000, 10_000
 
 
 def forecasts(rows: Iterable[Prediction], machines: Iterable[Hardware], factor: float) -> list[Forecast]:
-    """Return predictions as kept, their intervals wider by a factor."""
+    """Return predictions as kept, with intervals wider by `factor`."""
     by_name = {machine.name: machine for machine in machines}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return [
@@ -54,7 +54,7 @@ def forecasts(rows: Iterable[Prediction], machines: Iterable[Hardware], factor: 
 
 
 def machine_texts(made: Sequence[Forecast], plan: Plan) -> dict[str, str]:
-    """Return the predicted time and cost of a step of each case, by machine."""
+    """Return predicted time and cost by machine."""
     texts = {}
     for machine in plan.hardware:
         own = [forecast for forecast in made if forecast.hardware == machine.name]
@@ -69,7 +69,7 @@ def machine_texts(made: Sequence[Forecast], plan: Plan) -> dict[str, str]:
 
 
 def keep(store: Store, made: Sequence[Forecast]) -> None:
-    """Add forecasts to those of a run.
+    """Add forecasts to a run's.
 
     Raises:
         GridbenchError: the file can't be written.
@@ -83,7 +83,7 @@ def keep(store: Store, made: Sequence[Forecast]) -> None:
 
 
 def kept_in(folder: Path) -> list[Forecast]:
-    """Return the forecasts of a run's folder, without other lines."""
+    """Return a run's forecasts, without other lines."""
     lines = []
     with suppress(OSError, UnicodeDecodeError), (folder / FILE).open() as file:
         for line in islice(iter(lambda: file.readline(MOST_CHARACTERS), ""), MOST_LINES):
@@ -93,14 +93,14 @@ def kept_in(folder: Path) -> list[Forecast]:
 
 
 def kept(results: Path) -> list[Forecast]:
-    """Return the newest forecast of each machine and case in a results folder."""
+    """Return the newest forecast of each machine and case."""
     every = [forecast for name in islice(runs(results), MOST_RUNS) for forecast in kept_in(results / name)]
     every.sort(key=lambda forecast: forecast.made_at)
     return [*{(forecast.hardware, forecast.case): forecast for forecast in every}.values()]
 
 
 def scored(results: Path) -> list[tuple[Forecast, float]]:
-    """Return the forecasts that were measured later, each with the first run's mean."""
+    """Return forecasts with the mean of the first run that measured them."""
     waiting = {(forecast.hardware, forecast.case): forecast for forecast in kept(results)}
     pairs: dict[tuple[str, str], tuple[Forecast, float]] = {}
     for name in sorted(islice(runs(results), MOST_RUNS)) if waiting else ():

@@ -1,4 +1,4 @@
-"""Offers as machines to predict, each with its card's model in `gpus.yaml`, in every form."""
+"""Offers as machines to predict, by card and form."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,10 +11,9 @@ NEAR_GB = 4.0  # of a card's memory: sources count it in GB or GiB, with or with
 
 
 def offered(offers: Sequence[Rentable], gpus: int) -> list[Hardware]:
-    """Return a machine for the cheapest offer of each card with this number of GPUs; two for two forms.
+    """Return the cheapest offer of each card with this number of GPUs; two for two forms.
 
-    On-demand and spot offers are separate. A dearer offer has the same prediction. Machines of the hardware
-    files keep their names.
+    On-demand and spot offers are separate. Hardware files' machines keep their names.
     """
     peaks = load_gpus()
     cheapest: dict[tuple[str, ...], Rentable] = {}
@@ -27,7 +26,7 @@ def offered(offers: Sequence[Rentable], gpus: int) -> list[Hardware]:
 
 
 def how_to_reach(machine: Hardware) -> str:
-    """Return a machine's name for `--on`, or the form of its address."""
+    """Return its name for `--on`, or the form of its address."""
     is_reached = machine.pool != RENTED_POOL or machine.rent or "hosts" in machine.job_variables
     return machine.name if is_reached else address_at(machine.price.usd_per_hour)
 
@@ -61,7 +60,7 @@ def _own_name(rentable: Rentable) -> str:
 
 
 def _models(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> list[str]:
-    """Return the models of an offer's name with the nearest memory, in the form of its instance."""
+    """Return models of that name with the nearest memory, in the instance's form."""
     offer = rentable.offer
     if offer.gpu in peaks:
         return [offer.gpu]

@@ -1,4 +1,4 @@
-"""A run's cases on machines that have not measured them, each predicted from the best source."""
+"""A run's cases predicted on unmeasured machines."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,10 +22,10 @@ MOST_RELEVANT = 20  # more runs would delay a plan's start
 
 
 def outlook(store: Store, targets: Sequence[Hardware]) -> list[Prediction]:
-    """Predict each case of a run on each target, the fastest first; keep the predictions.
+    """Predict each case on each target, the fastest first; keep the predictions.
 
     Raises:
-        GridbenchError: the run can't be read, or has no valid record.
+        GridbenchError: unreadable, or no valid record.
     """
     plan = store.plan
     own = evidence_in(plan.hardware, store.records()[0])
@@ -40,7 +40,7 @@ def outlook(store: Store, targets: Sequence[Hardware]) -> list[Prediction]:
 
 
 def planned_forecasts(plan: Plan, results: Path) -> list[Forecast]:
-    """Predict the cells of a plan from the latest runs of its cases on other machines."""
+    """Predict from the latest runs of its cases on other machines."""
     try:
         evidence = evidence_of(results, plan.hardware, plan.cases, MOST_RELEVANT)
         cases = {planned.case.id for planned in plan.cases}
@@ -62,12 +62,12 @@ def _rows(case: str, own: Evidence, evidence: Evidence, targets: Sequence[Hardwa
 
 
 def order(row: Prediction) -> float:
-    """Return the sort key of predictions: the fastest first."""
+    """Return the sort key: the fastest first."""
     return row.step_s.value if row.step_s else float("inf")
 
 
 def cost_usd(row: Prediction, target: Hardware, steps: int) -> Estimate | None:
-    """Return the predicted cost of a number of steps in USD, or None."""
+    """Return the predicted cost."""
     if row.step_s is None:
         return None
     price = target.price.usd_per_hour
@@ -78,7 +78,7 @@ def cost_usd(row: Prediction, target: Hardware, steps: int) -> Estimate | None:
 
 
 def run_of(name: str, results: ResultsAddress) -> Store:
-    """Return a run by its name, or the newest one of this script.
+    """Return a run by name, or the newest of this script.
 
     Raises:
         GridbenchError: there is none.
@@ -101,7 +101,7 @@ def run_of(name: str, results: ResultsAddress) -> Store:
 
 
 def advice(store: Store, case: Case) -> Iterator[str]:
-    """Yield, for the fastest and the cheapest machine of a case, the next one to measure, or that the answer stands."""
+    """Yield the next machine to find the fastest and the cheapest, or that the answer stands."""
     plan = store.plan
     own = evidence_in(plan.hardware, [r for r in store.records()[0] if r.case == case])
     usd_per_hour = {machine.name: machine.price.usd_per_hour for machine in plan.hardware}

@@ -1,4 +1,4 @@
-"""The predicted time of a step on another machine, by the bound of each part."""
+"""The time of a step on another machine, by the bound of each part."""
 
 import math
 import statistics
@@ -44,15 +44,15 @@ SHOWN = 0.05  # a smaller part of a step is not named
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The predicted time of a step, or why there is none.
+    """A step's predicted time, or why there is none.
 
     Attributes:
         source, target: hardware that measured it, and that has not.
         step_s: with its 90 % interval.
-        parts: shares of the predicted step by their bound, the largest first.
+        parts: shares by bound, the largest first.
         rests_on: the evidence, a few words each.
-        refused: why nothing is predicted; else empty.
-        is_impossible: whether the target can't run the case.
+        refused: why not; else empty.
+        is_impossible: the target can't run the case.
     """
 
     case: Case
@@ -67,13 +67,13 @@ class Prediction:
 
     @property
     def width(self) -> float:
-        """Return the ratio of the bounds; infinite without a prediction."""
+        """Return high over low; infinite without a prediction."""
         if self.step_s is None or self.step_s.low is None or self.step_s.high is None:
             return math.inf
         return self.step_s.high / self.step_s.low
 
     def widened(self, factor: float) -> "Prediction":
-        """Return the prediction with an interval wider by a factor, on the log."""
+        """Widen the interval by a factor on the log."""
         step = self.step_s
         if step is None or not step.low or not step.high or factor <= 1:
             return self
@@ -83,14 +83,14 @@ class Prediction:
 
     @property
     def bound(self) -> str:
-        """Return the parts, such as `memory 62 %, compute 38 %`."""
+        """Return such as `memory 62 %, compute 38 %`."""
         shown = [f"{name} {100 * share:.0f} %" for name, share in self.parts.items() if share >= SHOWN]
         return ", ".join(shown)
 
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """The device's part of a step on the target: the log ratio of its time, its deviation, its computing share."""
+    """The device's part on the target: log ratio, deviation, computing share."""
 
     log_ratio: float
     sd: float
@@ -107,7 +107,7 @@ class Impossible(Unpredictable):
 
 
 def predict(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence) -> Prediction:
-    """Predict a cell's step on another machine from its records on one.
+    """Predict a step on another machine from records on one.
 
     Source of the interval: `docs/predict.md`.
     """
@@ -214,7 +214,7 @@ def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
 def rates_of(
     before: Hardware, after: Hardware, evidence: Evidence, precision: str
 ) -> tuple[Rates, Rates, str]:
-    """Return the rates of both machines by one kind of source: measured, or data sheets.
+    """Return both machines' rates of one kind: measured, or data sheets.
 
     Raises:
         Unpredictable: there is no such kind.
@@ -234,7 +234,7 @@ def rates_of(
 
 
 def _share(records: Sequence[Record], device_s: float, rates: Rates) -> float | None:
-    """Return the share of the device's time that its FLOPs take at its highest rate, if known."""
+    """Return the share of the device's time that FLOPs take at its highest rate."""
     flops = [work.counted_flops or work.flops for r in records if (work := r.work)]
     counts = [count for count in flops if count is not None]
     ranks = max((len(r.group.ranks) for r in records if r.group), default=1)
@@ -265,14 +265,14 @@ def _device_s(cell: Repeats) -> float:
 
 
 def _other_torch(records: Sequence[Record]) -> str:
-    """Return the records' release of torch, if it is not today's."""
+    """Return the records' release, if not today's."""
     names = {str(r.environment.get("torch", "")).partition("+")[0] for r in records} - {""}
     today = version("torch").partition("+")[0]
     return "" if names <= {today} else ", ".join(sorted(names - {today}))
 
 
 def _host_ratio(before: Sequence[Record], after: Sequence[Record]) -> tuple[tuple[float, float], str]:
-    """Return the least and greatest relative speed of the other host, and its description."""
+    """Return the other host's least and greatest relative speed, and its description."""
     for reading in (LAUNCHES, PYTHON):
         rates = [
             [r.probes[reading] for r in side if r.probes.get(reading, 0.0) > 0] for side in (before, after)
@@ -284,10 +284,9 @@ def _host_ratio(before: Sequence[Record], after: Sequence[Record]) -> tuple[tupl
 
 
 def _host_most_s(records: Sequence[Record], parts: StepParts) -> float:
-    """Return the most seconds that the host itself works for a step.
+    """Return the most seconds of a step in which the host works.
 
-    A host that the card waits for in a tenth of a step can be at work all the time; otherwise its launches show
-    it.
+    A host that the card waits for in a tenth of a step can work all the time; otherwise launches show it.
     """
     if all(r.case.mode in GRAPHED for r in records):
         return parts.host
@@ -302,10 +301,9 @@ def _host_most_s(records: Sequence[Record], parts: StepParts) -> float:
 def _draws(
     parts: StepParts, device: _Device, hosts: tuple[float, float], host_most_s: float
 ) -> dict[str, NDArray[np.float64]]:
-    """Draw the parts of a step on the other machine: seconds of each.
+    """Draw the seconds of each part on the other machine.
 
-    Some of the host's work is done while the card computes, and the card waits only for the remainder; the
-    share is unknown.
+    Host work overlaps the card's by an unknown share; the card waits for the rest.
     """
     rng = np.random.default_rng(SEED)
     device_s = parts.device * np.exp(device.log_ratio + device.sd * rng.standard_normal(DRAWS))

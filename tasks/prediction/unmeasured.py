@@ -1,4 +1,4 @@
-"""The predicted time of an unmeasured step: FLOPs and bytes by fake tensors, over a card's rates."""
+"""Unmeasured steps: FLOPs and bytes by fake tensors, over a card's rates."""
 
 import math
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ FACTOR = 2.5  # of the 90 % interval, up and down: other cards differ more from 
 def predict_unmeasured(
     cases: Sequence[PlannedCase], targets: Sequence[Hardware], evidence: Evidence
 ) -> list[Prediction]:
-    """Predict each case on each machine from the work of its step, or say why it is unknown.
+    """Predict by the work of a step, or say why it is unknown.
 
     Raises:
-        GridbenchError: the process that runs the steps without values failed.
+        GridbenchError: the process for steps without values failed.
     """
     pairs = [(machine, case) for case in cases for machine in targets]
     return [

@@ -1,4 +1,4 @@
-"""Rules that flag doubtful prices, each by its reason. None drops a price."""
+"""Rules that flag doubtful prices. None drops a price."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ APART = 5.0  # most factor between two regions; real ones differ by less than tw
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A price of a machine or a part, with the prices that it is compared with.
+    """A price, with those that it is compared with.
 
     Attributes:
         purchase: `on-demand`, `spot`, `reserved` or `assumption`.
-        date: when it was read or assumed.
+        date: read or assumed.
         region: empty for everywhere.
-        on_demand_usd: for a spot price, the on-demand price in the same region.
-        hosts: for a machine with GPUs, names and prices of hosts without.
-        elsewhere: other regions and their prices for the same purchase.
-        snapshot_usd: the same machine's on-demand price on file.
-        smaller: for an on-demand price, smaller machines of its family in the region and their prices.
+        on_demand_usd: for a spot price, in the same region.
+        hosts: without GPUs, for a machine with GPUs.
+        elsewhere: other regions, same purchase.
+        snapshot_usd: on-demand price on file.
+        smaller: machines of the family and region, for an on-demand price.
     """
 
     usd_per_hour: float
@@ -41,7 +41,7 @@ class Quote:
 
 
 def doubts(quote: Quote, today: date) -> tuple[str, ...]:
-    """Return the reasons to doubt a price, a clause for each."""
+    """Return a clause for each doubt."""
     if impossible := no_price(quote.usd_per_hour):
         return (impossible,)
     return tuple(filter(None, (rule(quote, today) for rule in RULES)))
@@ -55,7 +55,7 @@ def no_price(usd_per_hour: float) -> str:
 
 
 def placeholder(quote: Quote, today: date) -> str:
-    """Flag values that mean "unknown": zero, all nines, and round ones of price catalogues."""
+    """Flag zero, all nines, and round values of price catalogues."""
     usd = quote.usd_per_hour
     if usd == 0:
         return "0 USD/h stands for no price, so costs are not compared"
@@ -68,7 +68,7 @@ def placeholder(quote: Quote, today: date) -> str:
 
 
 def out_of_range(quote: Quote, today: date) -> str:
-    """Flag prices too high or too low for any machine: a placeholder is not always round."""
+    """Flag prices beyond any machine's: a placeholder is not always round."""
     most = MOST_USD * max(quote.gpus, 1)
     if placeholder(quote, today):
         return ""
@@ -81,7 +81,7 @@ def out_of_range(quote: Quote, today: date) -> str:
 
 
 def unlike_elsewhere(quote: Quote, today: date) -> str:
-    """Flag a price far from that in every other region, or from the price on file."""
+    """Flag a price far from every other region's, or the one on file."""
     usd, others = quote.usd_per_hour, [price for _, price in quote.elsewhere if price > 0]
     near = [price for price in others if 1 / APART <= usd / price <= APART]
     if usd > 0 and others and not near and (len(others) > 1 or usd > others[0]):
@@ -97,7 +97,6 @@ def unlike_elsewhere(quote: Quote, today: date) -> str:
 
 
 def spot_above_on_demand(quote: Quote, today: date) -> str:
-    """Flag a spot price above the on-demand price."""
     if quote.on_demand_usd is None or quote.usd_per_hour <= quote.on_demand_usd:
         return ""
     on_demand = usd_text(quote.on_demand_usd)
@@ -105,7 +104,7 @@ def spot_above_on_demand(quote: Quote, today: date) -> str:
 
 
 def host_alone(quote: Quote, today: date) -> str:
-    """Flag the price of a host alone: GCP bills its GPU separately, which costs four times as much."""
+    """Flag a host's price: GCP bills its GPU separately, at four times as much."""
     amount = f"{usd_text(quote.usd_per_hour)} USD/h{' as spot capacity' if quote.purchase == 'spot' else ''}"
     for name, usd in quote.hosts:
         if usd > 0 and isclose(quote.usd_per_hour, usd, rel_tol=1e-4):
@@ -114,7 +113,7 @@ def host_alone(quote: Quote, today: date) -> str:
 
 
 def below_a_smaller_one(quote: Quote, today: date) -> str:
-    """Flag a machine that costs less than a smaller one of its family."""
+    """Flag a machine cheaper than a smaller one of its family."""
     known = [(usd, name) for name, usd in quote.smaller if usd not in PLACEHOLDERS]
     usd, name = max(known, default=(0.0, ""))
     if not 0 < quote.usd_per_hour < usd:
@@ -124,7 +123,7 @@ def below_a_smaller_one(quote: Quote, today: date) -> str:
 
 
 def half_of_another_region(quote: Quote, today: date) -> str:
-    """Flag exactly half of another region's price, because regions differ by some percent."""
+    """Flag exactly half of another region's price: regions differ by some percent."""
     for region, usd in quote.elsewhere:
         if quote.usd_per_hour > 0 and isclose(2 * quote.usd_per_hour, usd, rel_tol=1e-6):
             here = f"{usd_text(quote.usd_per_hour)} USD/h in {quote.region or 'every other region'}"
@@ -160,7 +159,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def impossibilities(quote: Quote) -> tuple[str, ...]:
-    """Return the reasons why a price can't be right, whatever its date."""
+    """Return why a price can't be right, whatever its date."""
     if impossible := no_price(quote.usd_per_hour):
         return (impossible,)
     rules = (placeholder, out_of_range, unlike_elsewhere, spot_above_on_demand)
@@ -168,7 +167,7 @@ def impossibilities(quote: Quote) -> tuple[str, ...]:
 
 
 def jump(before: float, after: float) -> str:
-    """Describe a price's change by more than `JUMP`; else empty."""
+    """Describe a change by more than `JUMP`; else empty."""
     small, large = sorted((before, after))
     if before == after or (small > 0 and large / small <= JUMP):
         return ""
@@ -177,10 +176,10 @@ def jump(before: float, after: float) -> str:
 
 
 def source_text(note: str, flags: Sequence[str]) -> str:
-    """Return the source of a price with the doubts about it."""
+    """Return the source with doubts."""
     return f"{note} (doubtful: {'; '.join(flags)})" if flags else note
 
 
 def usd_text(usd: float) -> str:
-    """Format an amount with all its digits, never rounded to cents."""
+    """Write all digits, never rounded to cents."""
     return f"{usd:.6f}".rstrip("0").rstrip(".")

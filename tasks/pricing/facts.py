@@ -1,4 +1,4 @@
-"""The snapshot of price facts, `deployments/prices.yaml`, a line for each, and its replacement."""
+"""The snapshot of prices, `deployments/prices.yaml`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -25,13 +25,11 @@ Purchase = Literal["on-demand", "spot", "reserved"]
 
 
 class Fact(Strict):
-    """A provider's price for a machine or a part, with its source and date.
+    """A price with source and date.
 
     Attributes:
-        instance: a whole machine; or `host`, a machine without its GPUs; or `gpu`, one GPU.
-        region: or a zone, such as `us-east-1b`; None for all of the provider's regions.
-        usd_per_hour: of one instance, host or GPU.
-        date: when it was read.
+        instance: a whole machine; `host`: without its GPUs; `gpu`: one GPU.
+        region: or a zone, such as `us-east-1b`; None for all.
     """
 
     provider: Name
@@ -60,18 +58,18 @@ class Fact(Strict):
 
     @property
     def key(self) -> tuple[str, Kind, str, str, str]:
-        """Return the identity of the price, unique in a snapshot."""
+        """Return the identity, unique in a snapshot."""
         return (self.provider, *self.part, self.region or "", self.purchase)
 
     @property
     def name(self) -> str:
-        """Return the name of the instance or part, such as `aws g5.8xlarge` or `gcp gpu l4`."""
+        """Return such as `aws g5.8xlarge` or `gcp gpu l4`."""
         kind, name = self.part
         return f"{self.provider} {name}" if kind == "instance" else f"{self.provider} {kind} {name}"
 
     @property
     def words(self) -> str:
-        """Return the name with purchase and region, such as `aws g5.8xlarge, spot, us-east-1`."""
+        """Return such as `aws g5.8xlarge, spot, us-east-1`."""
         return ", ".join(filter(None, (self.name, self.purchase, self.region)))
 
 
@@ -91,10 +89,10 @@ class Snapshot(Strict):
 
 
 def load_facts(folder: Path) -> tuple[Fact, ...]:
-    """Load the facts of a deployments folder; empty without a snapshot.
+    """Return none without a snapshot.
 
     Raises:
-        GridbenchError: the snapshot can't be read or has a mistake.
+        GridbenchError: unreadable, or a mistake.
     """
     path = folder / FILE
     try:
@@ -108,25 +106,25 @@ def load_facts(folder: Path) -> tuple[Fact, ...]:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, changed_ns: int) -> tuple[Fact, ...]:
-    """Parse each version of a file once, because every machine of a plan needs it."""
+    """Parse each version once, because every machine of a plan needs it."""
     return validated(Snapshot, read_mapping(path), FILE).facts
 
 
 def write_facts(folder: Path, facts: Iterable[Fact]) -> Path:
-    """Replace the snapshot atomically, except for the comment at its head.
+    """Replace the snapshot atomically, except for its head comment.
 
     Raises:
-        GridbenchError: it can't be written; the old one is unchanged.
+        GridbenchError: unwritable; the old one is unchanged.
     """
     lines = (f"- {_line(fact)}" for fact in sorted(facts, key=lambda f: f.key))
     return rewrite(folder / FILE, ["facts:", *lines])
 
 
 def rewrite(path: Path, lines: Sequence[str]) -> Path:
-    """Replace a file atomically, except for the comment at its head.
+    """Replace a file atomically, except for its head comment.
 
     Raises:
-        GridbenchError: it can't be written; the old one is unchanged.
+        GridbenchError: unwritable; the old one is unchanged.
     """
     old = path.read_text().splitlines() if path.exists() else []
     head = takewhile(lambda line: line.startswith("#"), old)
@@ -144,18 +142,18 @@ def _line(fact: Fact) -> str:
 
 
 def renewed(old: Sequence[Fact], new: Sequence[Fact]) -> tuple[Fact, ...]:
-    """Return all facts; a new one replaces the old one with the same key."""
+    """Return all; a new one replaces the old one with its key."""
     return tuple(({fact.key: fact for fact in old} | {fact.key: fact for fact in new}).values())
 
 
 def kept(old: Sequence[Fact], new: Sequence[Fact], provider: str) -> list[Fact]:
-    """Return the facts of a provider without a new price."""
+    """Return a provider's facts without a new price."""
     came = {fact.key for fact in new}
     return [fact for fact in old if fact.provider == provider and fact.key not in came]
 
 
 def jumps(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
-    """Return a sentence for each price that changed by more than is likely."""
+    """Describe prices that changed by more than is likely."""
     before = {fact.key: fact for fact in old}
     pairs = ((before[fact.key], fact) for fact in new if fact.key in before)
     return [

@@ -1,4 +1,4 @@
-"""Today's prices of eighteen providers, by gpuhunt: nine from its catalogue, nine online."""
+"""Prices of eighteen providers, by gpuhunt: nine from its catalogue, nine online."""
 
 import logging
 import re
@@ -31,8 +31,7 @@ class Answer:
     """A provider's answer.
 
     Attributes:
-        items: gpuhunt's `CatalogItem`s, of every machine with and without GPUs.
-        day: of the prices.
+        items: gpuhunt's `CatalogItem`s, with and without GPUs.
     """
 
     items: Sequence[Any]
@@ -42,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """The answers by provider, and the reasons for missing ones."""
+    """Answers by provider, and reasons for missing ones."""
 
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -50,14 +49,14 @@ class Market:
 
 
 def providers() -> dict[str, str]:
-    """Return gpuhunt's name of each provider by our name."""
+    """Return gpuhunt's name by ours."""
     from gpuhunt._internal.catalog import OFFLINE_PROVIDERS, ONLINE_PROVIDERS
 
     return {OURS.get(name, name): name for name in sorted((*OFFLINE_PROVIDERS, *ONLINE_PROVIDERS))}
 
 
 def ask(names: Sequence[str], today: date) -> Market:
-    """Fetch all prices of providers; none stops the others."""
+    """Fetch all prices; no provider stops the others."""
     from gpuhunt import Catalog, GPUHuntError, MissingCredsError
 
     market, theirs, catalog = Market(), providers(), Catalog(auto_reload=False)
@@ -128,7 +127,7 @@ def offers_of(name: str, answer: Answer) -> tuple[list[MarketOffer], int]:
 
 
 def facts_of(facts: Sequence[Fact], answer: Answer) -> tuple[list[Fact], list[str]]:
-    """Return the facts of a provider's instances at the answer's prices, and a sentence on each missing one.
+    """Return facts at the answer's prices, and a sentence on each missing one.
 
     A fact newer than the answer stays.
     """
@@ -167,7 +166,7 @@ class _Errors(logging.Handler):
 
 @contextmanager
 def _quiet() -> Iterator[dict[str, str]]:
-    """Keep gpuhunt's log from the terminal; yield the reasons in it by provider."""
+    """Keep gpuhunt's log from the terminal; yield its reasons by provider."""
     log, handler = logging.getLogger("gpuhunt"), _Errors()
     log.addHandler(handler)
     log.propagate = False
@@ -180,7 +179,7 @@ def _quiet() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _patient() -> Iterator[None]:
-    """Bound each wait for the catalogue, which gpuhunt fetches without a time limit."""
+    """Bound waits for the catalogue, which gpuhunt fetches without a time limit."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT_S)
     try:

@@ -1,4 +1,4 @@
-"""Sizes of machines and regions of zones, read from their names."""
+"""Sizes of machines and regions of zones, by name."""
 
 import re
 
@@ -9,9 +9,9 @@ _AWS_SIZES = {"medium": 0.25, "large": 0.5, "xlarge": 1.0}
 
 
 def size_of(instance: str) -> tuple[str, float] | None:
-    """Return the family of a machine and its size in it, such as `p3` and 16; None for another name.
+    """Return family and size, such as `p3` and 16.
 
-    A machine of twice the size has twice the CPUs or GPUs.
+    Twice the size has twice the CPUs or GPUs.
     """
     name = instance.lower()
     if match := _AWS.fullmatch(name):
@@ -24,11 +24,11 @@ def size_of(instance: str) -> tuple[str, float] | None:
 
 
 def is_smaller(instance: str, other: str) -> bool:
-    """Return whether a name is that of a smaller machine of the other's family."""
+    """Return whether a machine is smaller, in the same family."""
     one, another = size_of(instance), size_of(other)
     return one is not None and another is not None and one[0] == another[0] and one[1] < another[1]
 
 
 def is_in(place: str, region: str) -> bool:
-    """Return whether a place is a region or one of its zones: `us-east-1b`, `us-central1-a`."""
+    """Return True also for a zone: `us-east-1b`, `us-central1-a`."""
     return bool(re.fullmatch(rf"{re.escape(region)}(-?[a-z])?", place))

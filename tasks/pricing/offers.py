@@ -1,4 +1,4 @@
-"""Offers of machines with GPUs, `deployments/offers.csv`, with source and day."""
+"""Offers with GPUs, `deployments/offers.csv`."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -24,15 +24,15 @@ Gib = Annotated[float, Field(gt=0, le=1e6)]
 
 
 class MarketOffer(Strict):
-    """A machine with GPUs that a provider rents out.
+    """A machine with GPUs for rent.
 
     Attributes:
-        instance: the provider's name for it; a marketplace's is the number of one host.
-        region: the cheapest one; None if the provider names none.
-        gpu: gpuhunt's name of the model, such as `A100`.
-        gpu_memory_gib: of each GPU.
-        cpus: virtual ones, if known.
-        date: when the price was read; the earliest possible day if unknown.
+        instance: a marketplace's is the number of one host.
+        region: the cheapest; None if the provider names none.
+        gpu: gpuhunt's name, such as `A100`.
+        gpu_memory_gib: of each.
+        cpus: virtual, if known.
+        date: the earliest possible if unknown.
     """
 
     provider: Text
@@ -50,15 +50,14 @@ class MarketOffer(Strict):
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Return the key by which a file is sorted."""
         return (self.provider, self.gpu, self.gpu_memory_gib or 0, self.gpus, self.instance, self.purchase)
 
 
 def load_offers(folder: Path) -> tuple[MarketOffer, ...]:
-    """Load the offers of a deployments folder; empty without a file.
+    """Return none without a file.
 
     Raises:
-        GridbenchError: the file can't be read or has a mistake.
+        GridbenchError: unreadable, or a mistake.
     """
     path = folder / FILE
     try:
@@ -76,10 +75,10 @@ def load_offers(folder: Path) -> tuple[MarketOffer, ...]:
 
 
 def write_offers(folder: Path, offers: Iterable[MarketOffer]) -> Path:
-    """Replace the file atomically, except for the comment at its head.
+    """Replace the file atomically, except for its head comment.
 
     Raises:
-        GridbenchError: it can't be written; the old one is unchanged.
+        GridbenchError: unwritable; the old one is unchanged.
     """
     text = StringIO()
     writer = csv.DictWriter(text, [*MarketOffer.model_fields], lineterminator="\n")
@@ -92,7 +91,7 @@ def write_offers(folder: Path, offers: Iterable[MarketOffer]) -> Path:
 
 
 def offer_doubts(offer: MarketOffer, offers: Sequence[MarketOffer], today: date) -> tuple[str, ...]:
-    """Return the doubts about an offer, also from the on-demand price of the same machine."""
+    """Return doubts, also by the same machine's on-demand price."""
     where = (offer.provider, offer.instance, offer.region, offer.gpus)
     on_demand = [
         other.usd_per_hour

@@ -1,4 +1,4 @@
-"""The price of a machine, stated in its file or computed from facts."""
+"""A machine's price, stated or computed from facts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +16,11 @@ from workloads.harness.records.errors import hint
 
 
 class Price(Strict):
-    """A price of a machine: a fact with a source, or a stated assumption.
+    """A fact with a source, or a stated assumption.
 
     Attributes:
-        usd_per_hour: of the whole machine.
-        spot_usd_per_hour: of the same machine as spot capacity, if known.
-        flags: the doubts about it when the file was read.
+        spot_usd_per_hour: if known.
+        flags: doubts when the file was read.
     """
 
     usd_per_hour: Usd
@@ -34,17 +33,16 @@ class Price(Strict):
 
     @property
     def note(self) -> str:
-        """Return a description such as `on-demand, us-east-1, 2026-07-20: AWS price list`."""
+        """Return such as `on-demand, us-east-1, 2026-07-20: AWS price list`."""
         facts = ["stated assumption" if self.purchase == "assumption" else self.purchase, self.region]
         return f"{', '.join(fact for fact in [*facts, self.date.isoformat()] if fact)}: {self.source}"
 
 
 class PriceOf(Strict):
-    """The parts whose prices add up to a machine's: an instance, or a host with its GPUs.
+    """Parts of a price: an instance, or a host with GPUs.
 
     Attributes:
-        count: number of GPUs.
-        region: left out if all of the provider's regions have one price.
+        region: left out if all have one price.
     """
 
     provider: Name
@@ -69,7 +67,7 @@ class PriceOf(Strict):
 
     @property
     def parts(self) -> list[tuple[Kind, str, int]]:
-        """Return kind, name and number of each part."""
+        """Return kind, name and number."""
         if self.instance:
             return [("instance", self.instance, 1)]
         host: list[tuple[Kind, str, int]] = [("host", self.host or "", 1)]
@@ -77,15 +75,15 @@ class PriceOf(Strict):
 
 
 def named(raw: Any) -> bool:
-    """Return whether the price in a hardware file names facts instead of an amount."""
+    """Return whether a hardware file's price names facts."""
     return isinstance(raw, dict) and bool(raw.keys() & {"provider", "instance", "host"})
 
 
 def price_of(machine: PriceOf, facts: Sequence[Fact], today: date) -> Price:
-    """Return the price of a machine from the snapshot, with the date of its oldest fact.
+    """Return a price dated by its oldest fact.
 
     Raises:
-        GridbenchError: the snapshot lacks the price of a part.
+        GridbenchError: the snapshot lacks a part.
     """
     part_facts = [_find(machine, facts, kind, name) for kind, name, _ in machine.parts]
     counts = [count for *_, count in machine.parts]
@@ -104,9 +102,9 @@ def price_of(machine: PriceOf, facts: Sequence[Fact], today: date) -> Price:
 
 
 def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Price:
-    """Return a machine's price with all doubts about it.
+    """Add all doubts.
 
-    A price with GPUs is compared with that of every host, a spot price with the on-demand price.
+    With GPUs it is compared with every host's, as spot with on-demand.
     """
     hosts = tuple((fact.part[1], fact.usd_per_hour) for fact in facts if fact.part[0] == "host" and gpus)
     region = price.region or ""
@@ -120,7 +118,7 @@ def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Pric
 
 
 def fact_doubts(fact: Fact, facts: Sequence[Fact], today: date) -> tuple[str, ...]:
-    """Return the doubts about a fact, compared with the others of its snapshot."""
+    """Compare a fact with the others of its snapshot."""
     kind, name = fact.part
     same = [other for other in facts if other.provider == fact.provider and other.part[1] == name]
     peers = [other for other in same if other.part[0] == kind]

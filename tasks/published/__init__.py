@@ -1,1 +1,1 @@
-"""Review a published table of times for impossible numbers."""
+"""Impossible numbers in a published table of times."""

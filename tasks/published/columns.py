@@ -1,4 +1,4 @@
-"""Decide the meanings of columns by headers, then cells."""
+"""The meanings of columns by headers, then cells."""
 
 import re
 from collections.abc import Collection
@@ -76,7 +76,7 @@ class _Header(NamedTuple):
 
 
 def heading(header: str) -> PublishedColumn:
-    """Read the meaning of a column from its header alone."""
+    """Read a column by its header alone."""
     read = _read(header)
     column = PublishedColumn(
         header, statistic=statistic(header), subject=subject(header), shared=_is_shared(read)
@@ -88,7 +88,7 @@ def heading(header: str) -> PublishedColumn:
 
 
 def plain(header: str) -> str:
-    """Return a header in small letters, with `/` for `per`, without prices as remarks."""
+    """Return small letters, with `/` for `per`, without prices as remarks."""
     apart = _CAMEL.sub(" ", _REMARK.sub(" ", header)).replace("_", " ")
     apart = re.sub(r"(?<=[a-zA-Z])-(?=[a-zA-Z]{2})(?!h(?:ou)?rs?\b)", " ", apart).lower()
     apart = re.sub(r"\bper(?=\d)", "per ", apart)
@@ -96,12 +96,12 @@ def plain(header: str) -> str:
 
 
 def words_of(header: str) -> set[str]:
-    """Return the words of a header, in small letters."""
+    """Return words in small letters."""
     return set(re.findall(r"[a-zµμδ∆σ±]+\d*", header.lower().replace("_", " ")))
 
 
 def statistic(header: str) -> str:
-    """Return a header's statistic: `min`, `p99`, `mean` …; else empty."""
+    """Return `min`, `p99`, `mean` …; else empty."""
     spaced = header.replace("_", " ")
     if match := _PERCENTILE.search(spaced):
         return f"p{match[1] or match[2]}"
@@ -110,7 +110,7 @@ def statistic(header: str) -> str:
 
 
 def subject(header: str) -> frozenset[str]:
-    """Return the words of a header that name a machine, library or phase."""
+    """Return words for a machine, library or phase."""
     meaning = TIMES | RATES | RATIOS | CHANGES | FILLERS | SPREADS | {*STATISTICS, "up", "sec", "x", "t", "s"}
     text = _PERCENTILE.sub(" ", _BRACKETS.sub(_kept, plain(header)))
     words = set(re.findall(r"[a-z]+[a-z0-9.+]*|\d+[a-z]\w*", text))
@@ -118,7 +118,7 @@ def subject(header: str) -> frozenset[str]:
 
 
 def with_unit(column: PublishedColumn, text: str, sure: bool = True) -> PublishedColumn | None:
-    """Return a column with its cells' unit; None if that adds nothing."""
+    """Return it with its cells' unit; None if that adds nothing."""
     if _spread(_read(column.header), column):
         return None
     if column.kind is ColumnKind.OTHER and (text in DEVICES | SINGULAR):
@@ -156,7 +156,7 @@ def _is_unit(word: str) -> bool:
 
 
 def _kept(match: re.Match[str]) -> str:
-    """Return brackets without a unit: `CPU Time (s)` loses its, `Time (CPU)` keeps its words."""
+    """Remove units in brackets: `CPU Time (s)` loses its, `Time (CPU)` keeps its words."""
     return " " if unit_of(match[1]) else f" {match[1]} "
 
 
@@ -183,7 +183,7 @@ def _devices(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
 
 
 def _money(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
-    """Read prices and costs. Without "hour" in the header, a price can be that of a card to buy."""
+    """Read a price without "hour" in its header as perhaps that of a card to buy."""
     unit = next((unit for unit in read.units if unit.kind in (ColumnKind.PRICE, ColumnKind.COST)), None)
     if unit is None and not re.search(r"\$|\busd\b|€|\beur\b|\bprice|\bcosts?\b|\bpricing\b", read.plain):
         return None
@@ -217,7 +217,7 @@ def _ratio(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
 
 
 def _measure(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
-    """Read times and rates: a unit in brackets decides, then the words, then a loose unit."""
+    """Decide by a unit in brackets, then by words, then by a loose unit."""
     if _AMBIGUOUS.search(read.text) and not re.search(r"FLOPs?\s?(/|per)\s?s|GPU|device", read.text):
         amount = re.fullmatch(r"\s*[MGTP]?FLOP\s*", read.text)
         if not _PRECISE.search(read.plain):
@@ -267,7 +267,7 @@ def _size(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
 
 
 def of_family(columns: Collection[PublishedColumn]) -> list[PublishedColumn]:
-    """Return the letters of llama.cpp's batched-bench as sizes, if its other columns are there."""
+    """Read llama.cpp's batched-bench letters as sizes, if its other columns are there."""
     names = {plain(column.header): column for column in columns}
     letters = {"pp": "prompt", "tg": "generated", "b": "batch", "n kv": "kept"}
     if not letters.keys() <= names.keys():

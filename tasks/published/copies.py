@@ -1,4 +1,4 @@
-"""Find equal figures with too many digits for a coincidence."""
+"""Equal figures with too many digits for a coincidence."""
 
 import math
 from collections import defaultdict
@@ -25,7 +25,7 @@ CLOCKS = {"wall", "real", "cpu", "user", "process", "clock", "self", "total", "t
 
 
 def copies(table: PublishedTable) -> list[list[TableRow]]:
-    """Group rows of different work that agree in every digit of every time and rate.
+    """Group rows of different work that agree in every digit.
 
     Rows of equal sizes can agree.
     """
@@ -44,10 +44,9 @@ def _alike(table: PublishedTable, least: int = ROW_DIGITS) -> list[list[TableRow
 
 
 def copied(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report rows, numbers and columns that are copies of others.
+    """Report rows, numbers and columns that copy others.
 
-    In a table of one subject this is only a doubt: waiting for launches or memory takes the same time for more
-    work.
+    With one subject this is a doubt: waiting for launches or memory takes the same time for more work.
     """
     alone = len({table.columns[i].subject for i in table.measures}) == 1
     models = [
@@ -69,7 +68,7 @@ def copied(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _only_lengths(rows: Sequence[TableRow]) -> bool:
-    """Return whether rows differ only in the lengths of answers, which do not affect the first token."""
+    """Return whether only lengths of answers differ, which do not affect the first token."""
     varying = {name for row in rows for name, size in row.sizes if size != dict(rows[0].sizes).get(name)}
     return bool(varying) and varying <= LENGTHS
 
@@ -116,7 +115,7 @@ def _equal(table: PublishedTable, first: int, second: int) -> list[Printed]:
 
 
 def _digits(table: PublishedTable, row: TableRow) -> int:
-    """Count a row's digits; of each subject its longest column: percentiles depend on each other."""
+    """Count the longest column of each subject: percentiles depend on each other."""
     most: dict[frozenset[str], int] = defaultdict(int)
     for index in table.measures:
         if value := row.cells[index]:
@@ -125,7 +124,7 @@ def _digits(table: PublishedTable, row: TableRow) -> int:
 
 
 def _least_step(values: Sequence[Printed]) -> float:
-    """Return the greatest step of which all numbers are multiples: rates can come in eights."""
+    """Return the greatest common step: rates can come in eights."""
     step = min((value.step for value in values), default=1.0)
     whole = [round(value.value / step) for value in values if value.value / step < 2**53]
     return step * math.gcd(*whole) if whole else step

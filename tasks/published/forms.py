@@ -1,4 +1,4 @@
-"""Read tables in text of any form: HTML, Markdown, boxes, RST, CSV or aligned columns."""
+"""Tables in HTML, Markdown, boxes, RST, CSV or aligned text."""
 
 import csv
 import io
@@ -59,19 +59,18 @@ _TIMED = re.compile(  # hyperfine's lines
 
 @dataclass(frozen=True, slots=True)
 class TextGrid:
-    """A header and its rows; `above` has its title and the line above."""
+    """A header and rows; `above` has title and line above."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     above: str = ""
 
     def column(self, index: int) -> list[str]:
-        """Return the cells below a header."""
         return [row[index] for row in self.rows]
 
 
 def find_grids(text: str) -> list[TextGrid]:
-    """Find a text's tables; CSV and aligned text only if there is no other table.
+    """Find tables; CSV and aligned text only without any other.
 
     Raises:
         GridbenchError: a table has too many rows or columns.
@@ -93,10 +92,9 @@ def _plain(cell: str) -> str:
 
 
 def _grid(lines: Sequence[Sequence[str]], header_lines: int = 1, excess: bool = False) -> TextGrid | None:
-    """Return a table of lines of cells, without empty columns; None if they are not one.
+    """Return a table without empty columns; None if lines are not one.
 
-    Excess cells in a row make it none, because their places are unknown. `excess` drops the last ones, as
-    Markdown does.
+    Excess cells in a row make it none. `excess` drops the last ones, as Markdown does.
     """
     columns = max(map(len, lines), default=0)
     if len(lines) > MOST_ROWS + MOST_HEADER or columns > MOST_COLUMNS:
@@ -135,7 +133,7 @@ def _filled(line: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _unmarked(text: str) -> str:
-    """Return a text with the marks of headers blanked, so that columns of spaces remain.
+    """Blank the marks of headers, so that columns of spaces remain.
 
     A header is marked by bars that end above the lines, by #, or by a rule with a title.
     """
@@ -155,7 +153,7 @@ def _without_marks(lines: list[str]) -> list[str]:
 
 
 def _below_bars(lines: list[str]) -> list[str]:
-    """Return a header of units and its lines; `1.04m` below benchstat's `sec/op` are milliseconds."""
+    """Return a header of units and its lines; `1.04m` below benchstat's `sec/op` is milliseconds."""
     head = lines[0].replace(_BAR, " ")
     rows = [_NOTE.sub(" ", line) for line in lines[1:] if not _NOTE.match(line.lstrip())]
     rows = [_ERROR.sub(r"±\2\1", row) for row in rows]
@@ -178,7 +176,7 @@ def _drawn_tables(text: str) -> Iterator[TextGrid]:
 
 
 def _drawn_table(block: list[str]) -> TextGrid | None:
-    """Return a table from lines; without outer pipes it needs a rule below its header."""
+    """Return a table of lines; without outer pipes it needs a rule below its header."""
     while block and _RULE.fullmatch(block[0]):
         block = block[1:]
     rules = [i for i, line in enumerate(block) if _RULE.fullmatch(line)]
@@ -231,7 +229,7 @@ def _split(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 
 
 def _reports(text: str) -> Iterator[TextGrid]:
-    """Yield reports of `name: value` lines, such as serving benchmarks; equal names make rows of one."""
+    """Yield `name: value` reports, such as serving benchmarks; equal names make rows of one."""
     runs: list[list[tuple[str, str]]] = [[]]
     title = ""  # of llmperf's indented lines, such as `ttft_s` above `p50 = 0.31`
     for line in text.splitlines():
@@ -278,9 +276,9 @@ def _aligned_tables(text: str) -> Iterator[TextGrid]:
 
 
 def _by_words(lines: Sequence[str]) -> list[list[str]]:
-    """Cut lines at words, if all rows have as many as the header, or one more for their number.
+    """Cut at words, if all rows have as many as the header, or one more for their number.
 
-    Bracketed words below the header are units of the word whose end is nearest.
+    Bracketed words below the header are units of the nearest word.
     """
     words = [list(re.finditer(r"\S+", line)) for line in lines]
     width = len(words[-1])
@@ -298,7 +296,7 @@ def _by_words(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _columns(lines: Sequence[str]) -> list[list[str]]:
-    """Cut lines at gaps that all have: of two spaces, or of one if that makes no columns."""
+    """Cut at common gaps: of two spaces, or of one if that makes no columns."""
     width = max(map(len, lines))
     if width * len(lines) > MOST_PLACES:
         return []

@@ -1,4 +1,4 @@
-"""Times that must grow with the work, and numbers a thousand times off."""
+"""Times that must grow with work, and numbers a thousand times off."""
 
 import math
 import re
@@ -24,10 +24,7 @@ STEEPEST = 5.0  # exponent of a size, which no algorithm of a published table ex
 
 
 def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
-    """Return the first row if it took twice as long as one of more work, that row, and the excess.
-
-    The first call pays for contexts, libraries, compiled kernels, memory pools.
-    """
+    """Return a first row that took twice as long as one of more work, that row, and the excess."""
     column = table.columns[index]
     if not table.rows or column.each or column.fixed or column.kind is not ColumnKind.TIME:
         return None
@@ -42,7 +39,7 @@ def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimat
 
 
 def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Ask about a first row that seems to include a one-off cost."""
+    """Ask about a first row that seems to include one-off cost."""
     for index in table.of(ColumnKind.TIME):
         if cold_start := cold(table, index):
             first, larger, lost = cold_start
@@ -57,7 +54,7 @@ def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Ask about rows that do more than others in less than half the time."""
+    """Ask about rows with more work in less than half the time."""
     for index in table.some(ColumnKind.TIME):
         column, first = table.columns[index], cold(table, index)
         if column.each or column.fixed or column.statistic:
@@ -79,7 +76,7 @@ def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def slipped(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report numbers a thousand times off other columns or neighbouring sizes."""
+    """Report numbers a thousand times off other columns or sizes."""
     seen: set[tuple[str, int]] = set()
     for flaw, key in (*_beside_columns(table), *_along_sizes(table)):
         if key not in seen:
@@ -88,7 +85,6 @@ def slipped(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def shown(value: Printed | None) -> str:
-    """Format a number as in the table."""
     return value.text if value else "-"
 
 
@@ -152,7 +148,7 @@ def _alone(table: PublishedTable, row: int, index: int, indices: Sequence[int]) 
 
 
 def _along_sizes(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, int]]]:
-    """Yield the times that no power of a size gives: far above or below both neighbours."""
+    """Yield times far above or below both neighbours."""
     groups: dict[tuple[str, tuple[str, ...]], list[TableRow]] = defaultdict(list)
     for row in table.rows:
         groups[row.kind, tuple(name for name, _ in row.sizes)].append(row)

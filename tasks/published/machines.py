@@ -1,4 +1,4 @@
-"""Ask about a fast card that is slow, or a large model that is fast."""
+"""A fast card that is slow, or a large model that is fast."""
 
 import re
 from collections import defaultdict
@@ -24,7 +24,6 @@ Point = tuple[str, float, Printed]
 def unlikely(
     table: PublishedTable, gpus: Mapping[str, Machine], shapes: Shapes | None
 ) -> Iterator[TableFlaw]:
-    """Ask about an order of speed unlike that of bandwidths and sizes."""
     yield from _large_and_fast(table)
     yield from _fast_and_slow(table, gpus, shapes)
 

@@ -1,4 +1,4 @@
-"""Read printed numbers: units, errors, separators of thousands, decimal commas."""
+"""Printed numbers: units, errors, separators, decimal commas."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class NumberText:
     """A cell with a number.
 
     Attributes:
-        unit: the text after it, in small letters; `x` for a factor.
+        unit: text after it, in small letters; `x` for a factor.
         rough: marked as rounded further than its digits.
         least: value of its last digit: `2h 15m` is exact to 60 seconds.
     """
@@ -49,13 +49,13 @@ class NumberText:
 
 
 def readings(cells: Sequence[str], lasting: bool = False) -> list[NumberText | None]:
-    """Read a column's numbers, None without one. `lasting` allows `2h 15m` and `1:30`."""
+    """Return None without a number. `lasting` allows `2h 15m` and `1:30`."""
     commas = decimal_commas(cells)
     return [reading(cell, commas, lasting) for cell in cells]
 
 
 def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberText | None:
-    """Read a cell; with `commas`, a comma is a decimal point."""
+    """Read a comma as a decimal point with `commas`."""
     bare = cell.strip()
     if lasting and (spent := _lasting(bare)):
         return spent
@@ -79,7 +79,7 @@ def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberTex
 
 
 def decimal_commas(cells: Sequence[str]) -> bool:
-    """Return whether commas must be decimal points, as no cell has a point."""
+    """Return whether they must be, as no cell has a point."""
     matches = [match for cell in cells for match in _COMMA.finditer(cell)]
     decimal = [m for m in matches if len(m[2]) != 3 or m[1] == "0" or "." in m[1] or len(m[1]) > 3]
     points = any(re.search(r"\d\.\d", _COMMA.sub("", cell)) for cell in cells)
@@ -87,9 +87,9 @@ def decimal_commas(cells: Sequence[str]) -> bool:
 
 
 def printed(values: Sequence[NumberText | None], factors: Sequence[float]) -> tuple[Printed | None, ...]:
-    """Return the numbers times their factors, each with the value of its last digit.
+    """Return numbers times factors, with the value of the last digit.
 
-    A column without closing zeros (0.5 and 0.01) was rounded to places or to digits: the coarser counts, but
+    A column without closing zeros (0.5 and 0.01) was rounded to places or digits: the coarser counts, but
     nothing coarser than the printed number.
     """
     finite = [value.number for value in values if value and value.number.is_finite()]
@@ -113,7 +113,7 @@ def printed(values: Sequence[NumberText | None], factors: Sequence[float]) -> tu
 
 
 def digits_of(value: Printed) -> int:
-    """Count the significant digits of a printed number."""
+    """Count significant digits."""
     match = re.search(r"\d[\d.,:]*", value.text)
     return len(re.sub(r"\D", "", match[0]).lstrip("0")) if match else 0
 

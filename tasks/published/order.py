@@ -1,4 +1,4 @@
-"""Numbers with bounds: no time is negative, no median above the maximum."""
+"""Bounds: no negative time, no median above the maximum."""
 
 import re
 from collections import defaultdict
@@ -23,7 +23,7 @@ _BEYOND_WHOLE = {"cpu", "core", "cores", "change", "energy", "cost", "price", "m
 
 
 def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report negative and infinite times and rates; a zero, perhaps rounded, is a doubt."""
+    """Report negative and infinite times and rates; a zero is a doubt."""
     for index in table.of(ColumnKind.TIME, ColumnKind.RATE):
         column, zeros = table.columns[index], []
         for row in table.rows:
@@ -41,7 +41,7 @@ def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def disordered(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report a minimum above a mean and a percentile above a higher one."""
+    """Report a minimum above a mean, or a percentile above a higher one."""
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index in table.of(ColumnKind.TIME):
         column = table.columns[index]
@@ -63,7 +63,7 @@ def disordered(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _another_unit(table: PublishedTable, indices: list[int]) -> Iterator[TableFlaw]:
-    """Report a mean or median a thousand times the other in every row: one has another unit."""
+    """Report a mean or median a thousand times the other in every row."""
     middles = [i for i in indices if table.columns[i].statistic not in ("min", "max")]
     for one, other in combinations(middles, 2):
         pairs = [(a, b) for row in table.rows if (a := cell(row, one)) and (b := cell(row, other))]
@@ -75,7 +75,7 @@ def _another_unit(table: PublishedTable, indices: list[int]) -> Iterator[TableFl
 
 
 def above_whole(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report shares of a peak or of a device above 100 %."""
+    """Report shares above 100 %."""
     for index in table.of(ColumnKind.SHARE):
         column = table.columns[index]
         words = words_of(column.header)

@@ -1,4 +1,4 @@
-"""Report rates above the peaks of a GPU."""
+"""Rates above a GPU's peaks."""
 
 import math
 import re
@@ -28,9 +28,9 @@ _SEVERAL = re.compile(r"\b(\d{1,5})\s*[x×]\s*(?=[a-z])|\b(\d{1,5})[ -]?gpus?\b"
 def above_peaks(
     table: PublishedTable, machine: Machine | None, gpus: Mapping[str, Machine], in_fp8: Collection[str] = ()
 ) -> Iterator[TableFlaw | Compared]:
-    """Report rows above the peaks of the GPU that they name, or else of `machine`.
+    """Report rows above the peaks of their GPU, or else of `machine`.
 
-    The GPUs `in_fp8` compute in fp8 at twice the rate of fp16.
+    GPUs `in_fp8` compute in fp8 at twice the fp16 rate.
     """
     faster = {model_of(key).upper() for key in in_fp8}
     named = {id(row): named_gpu(row.text, gpus) for row in table.rows}
@@ -57,7 +57,7 @@ def _names(machine: Machine | None, own: Collection[str]) -> bool:
 
 
 def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:
-    """Return the GPU that a text names; of several variants the highest peaks."""
+    """Return the highest peaks of several variants."""
     words = set(re.findall(r"[a-z]+\d+[a-z]*", text.lower()))
     models = {model_of(key) for key in gpus} & words
     if len(models) != 1:
@@ -73,14 +73,14 @@ def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:
 
 
 def model_of(key: str) -> str:
-    """Return a GPU's model without its variant: `a100` of `a100-80-sxm`."""
+    """Return `a100` of `a100-80-sxm`."""
     return key.split("-")[0]
 
 
 def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, float | None]:
-    """Return the highest peak of the named precisions, else of all.
+    """Return the highest of the named precisions, else of all.
 
-    A row or header can name two: of inputs and of sums.
+    Two can be named: of inputs and of sums.
     """
     peaks = dict(machine.peak_flops)
     stated = [name for name in PRECISIONS if name in f"{row.text} {header.lower()}" and name in peaks]
@@ -89,7 +89,7 @@ def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, fl
 
 
 def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...]:
-    """Name the peak used for rows without a precision, or state that there was none."""
+    """Name the peak for rows without a precision, or state that there was none."""
     if machine is None:
         return ()
     rated = [i for i in table.of(ColumnKind.RATE) if table.columns[i].unit in ("flops", "bytes")]
@@ -136,7 +136,7 @@ def _anywhere(words: re.Pattern[str], about: str) -> bool:
 def _rates(
     table: PublishedTable, row: TableRow, index: int, value: Printed
 ) -> tuple[float | None, float | None]:
-    """Return the least FLOP/s and bytes/s of a number."""
+    """Return the least FLOP/s and bytes/s."""
     column = table.columns[index]
     if column.kind is ColumnKind.RATE:
         computed, moved = (value.low if column.unit == unit else None for unit in ("flops", "bytes"))

@@ -1,4 +1,4 @@
-"""Check prices in a published table by the rules of the price snapshot."""
+"""Check prices by the rules of the price snapshot."""
 
 import math
 import re
@@ -27,8 +27,8 @@ class PricedRow:
     """A price of a row.
 
     Attributes:
-        several: machines or GPUs in its text, such as 8 of `8x p4d.24xlarge`.
-        sure: it is by the hour; else it can be that of a card to buy.
+        several: machines or GPUs, such as 8 of `8x p4d.24xlarge`.
+        sure: by the hour; else it can be of a card to buy.
     """
 
     row: TableRow
@@ -41,9 +41,9 @@ class PricedRow:
 
 
 def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw | Compared]:
-    """Report values that are not prices, or not of such a machine.
+    """Report values that cannot be prices, or not of such a machine.
 
-    `known` are on-demand prices by instance.
+    `known`: on demand by instance.
     """
     rented = [index for index in table.of(ColumnKind.PRICE) if not _is_bought(table, index)]
     prices = [price for index in rented for price in _priced(table, index)]
@@ -60,7 +60,7 @@ def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[Tab
 
 
 def bought(table: PublishedTable) -> Iterator[str]:
-    """Yield a sentence for each column with prices of cards to buy."""
+    """Yield columns with prices of cards to buy."""
     for index in table.of(ColumnKind.PRICE):
         if _is_bought(table, index):
             name = table.columns[index].header
@@ -68,7 +68,7 @@ def bought(table: PublishedTable) -> Iterator[str]:
 
 
 def _is_bought(table: PublishedTable, index: int) -> bool:
-    """Return whether most prices exceed hourly ones, and no instance, hour or spot is named."""
+    """Return whether most prices exceed hourly ones, without instance, hour or spot."""
     values = [value.value for row in table.rows if (value := row.cells[index])]
     texts = [table.columns[index].header.lower(), *(row.text for row in table.rows)]
     rented = any(_RENTED.search(text) or _machine(text) for text in texts)
@@ -76,7 +76,7 @@ def _is_bought(table: PublishedTable, index: int) -> bool:
 
 
 def _reasons(price: PricedRow, prices: Sequence[PricedRow], known: Mapping[str, float]) -> tuple[str, ...]:
-    """List why a price can't be right; one of several machines can be for all or for each."""
+    """List why a price can't be right, for all or for each of several machines."""
     named = [o for o in prices if price.machine and o.machine == price.machine and o.row is not price.row]
     alike = [o for o in named if o.purchase == price.purchase]
     elsewhere = tuple((o.row.name, o.value.value / by) for o in alike for by in sorted({1.0, o.several}))

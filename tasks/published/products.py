@@ -1,4 +1,4 @@
-"""Numbers that are products of others, such as costs and shares of a peak."""
+"""Products of other numbers, such as costs and shares of a peak."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _WHOLE_RUN, _ANSWERS = (
 
 
 class Product(NamedTuple):
-    """A factor times the numbers of some columns, over those of others."""
+    """A factor times some columns, over others."""
 
     scale: float
     above: tuple[int, ...]
@@ -42,7 +42,7 @@ class Product(NamedTuple):
 
 
 def misproduced(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[TableFlaw | Compared]:
-    """Report numbers that are not their product, if those of most rows are."""
+    """Report numbers that are not their product, if most rows' are."""
     for index, products in _products(table, gpus):
         column, values = table.columns[index], [row.cells[index] for row in table.rows]
         most = max(MOST_FACTORS, MOST_NUMBERS // len(values))
@@ -112,7 +112,7 @@ def _multiples(
 
 
 def _of_peak(table: PublishedTable, share: int, rate: int, gpus: Mapping[str, Machine]) -> list[Product]:
-    """Return the share that the middle row has of its rate, if no row can have another GPU's."""
+    """Return the middle row's share of its rate, if no row can have another GPU's."""
     peaks = [100 * each.value for each in quotients(table, rate, share) if each]
     published = [peak for gpu in gpus.values() for _, peak in gpu.peak_flops]
     middle = median(peaks) if peaks else 0.0
@@ -157,7 +157,7 @@ def _constant(table: PublishedTable, index: int, relation: Relation) -> TableFla
 
 
 def _counts_of_runs(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report rates of a run unlike its counts over its duration, if another rate of it agrees."""
+    """Report a run's rates unlike its counts over its duration, if another rate agrees."""
     columns = table.columns
     spent = [i for i in table.of(ColumnKind.TIME) if columns[i].subject <= _WHOLE_RUN]
     spent = [i for i in spent if words_of(columns[i].header) & _WHOLE_RUN]

@@ -30,7 +30,6 @@ Amounts = list[Estimate | None]
 
 
 def misrated(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report rates that do not fit their times."""
     for rate in table.some(ColumnKind.RATE):
         for time in _times_of(table, rate):
             results = list(_judged(table, rate, time))
@@ -40,9 +39,9 @@ def misrated(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _times_of(table: PublishedTable, rate: int) -> list[int]:
-    """Return the times of a rate: of the same subject, else the only column.
+    """Return times of the same subject, else the only column.
 
-    Of several with one header, such as the halves of nccl-tests, it is the nearest to the left.
+    Of several with one header, such as nccl-tests' halves, it is the nearest to the left.
     """
     times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean", "p50")]
     mine = table.columns[rate].subject - {"algbw"}
@@ -84,7 +83,7 @@ def _is_one(common: Estimate) -> bool:
 
 
 def _counts(table: PublishedTable, rate: int, time: int) -> list[tuple[str, Amounts]]:
-    """List the amounts of each row, as they are and divided by sizes, devices, and pairs of these."""
+    """List amounts of rows, as they are and divided by sizes, devices, and pairs of these."""
     sizes = []
     for row in table.rows:
         devices = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
@@ -168,7 +167,7 @@ def _outliers(
 
 
 def _explained(table: PublishedTable, row: int, agreeing: Sequence[int], beyond: float) -> bool:
-    """Return whether another number of the row, such as its workers, differs by the same factor."""
+    """Return whether another number of the row differs by the same factor."""
     for index in table.of(ColumnKind.OTHER, ColumnKind.SIZE):
         value = cell(table.rows[row], index)
         usual = {v.value for each in agreeing if (v := cell(table.rows[each], index))}
@@ -179,7 +178,7 @@ def _explained(table: PublishedTable, row: int, agreeing: Sequence[int], beyond:
 
 
 def _slip(table: PublishedTable, pair: tuple[int, int], words: str, common: Estimate) -> TableFlaw | None:
-    """Report an amount that no number of devices explains: a wrong unit, or the time of another run."""
+    """Report an amount that no number of devices explains."""
     rate, time = (table.columns[i] for i in pair)
     if not (rate.sure and time.sure) or not set(words.split(" times ")) <= BATCHES | {"devices"}:
         return None

@@ -1,4 +1,4 @@
-"""Speedups, relative times, changes and efficiencies, which must follow from other numbers."""
+"""Speedups, changes and efficiencies must follow from other numbers."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +47,7 @@ def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def relations(table: PublishedTable, index: int) -> list[Relation]:
-    """List every relation that a column of ratios can be."""
+    """List all that a column of ratios can be."""
     column = table.columns[index]
     raw = [*_between_columns(table, column), *_between_rows(table, index)]
     if column.kind is ColumnKind.EFFICIENCY or "scaling" in column.header.lower():
@@ -83,7 +83,7 @@ def _measures(table: PublishedTable) -> list[int]:
 def _between_rows(
     table: PublishedTable, index: int, counts: Sequence[float | None] = ()
 ) -> Iterator[Relation]:
-    """Yield each row's ratios to a reference row, for every measure; with counts, for each device."""
+    """Yield rows' ratios to a reference row, by measure; with counts, for each device."""
     for measure in _measures(table):
         values = [cell(row, measure) for row in table.rows]
         name = table.columns[measure].header
@@ -156,7 +156,7 @@ def _accused(
 
 
 def _of_totals(table: PublishedTable, index: int, relation: Relation) -> Iterator[TableFlaw]:
-    """Report a total's speedup that is neither of the total times nor between those of the rows."""
+    """Report a total's speedup that is neither of total times nor between the rows'."""
     column = table.columns[index]
     if not relation.columns or column.percent or column.change:
         return
@@ -175,7 +175,7 @@ def _of_totals(table: PublishedTable, index: int, relation: Relation) -> Iterato
 
 
 def _turned(table: PublishedTable, index: int, relation: Relation) -> Iterator[TableFlaw]:
-    """Ask about speedups that are all the time after over the time before, below 1."""
+    """Ask about speedups that are all time after over time before, below 1."""
     column, times = table.columns[index], table.of(ColumnKind.TIME)
     plain = words_of(column.header) & SPEEDUPS and not column.percent and not column.change
     slower = all(value.high < 1 for row in table.rows if (value := row.cells[index]))
@@ -185,7 +185,7 @@ def _turned(table: PublishedTable, index: int, relation: Relation) -> Iterator[T
 
 
 def _by_devices(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
-    """Report a "speedup" that is in every row that of each device: the efficiency."""
+    """Report a "speedup" that is each device's: the efficiency."""
     header = table.columns[index].header
     result = best(values, list(_by_device(table, index))) if words_of(header) & SPEEDUPS else None
     if result is None or result.off or result.judged < len(table.rows):
@@ -196,7 +196,7 @@ def _by_devices(table: PublishedTable, index: int, values: Sequence[Printed | No
 
 
 def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
-    """Report a speedup in a table of two measures that nothing in the table explains."""
+    """Report an unexplained speedup in a table of two measures."""
     column, measures = table.columns[index], table.measures
     kinds = {table.columns[i].kind for i in measures}
     if len(measures) != 2 or len(kinds) != 1 or column.kind is not ColumnKind.RATIO or column.change:
@@ -231,7 +231,7 @@ def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) 
 
 
 def spread(bounds: Estimate) -> str:
-    """Format the bounds that rounding leaves: `33.0–101`, or `32.7 or more`."""
+    """Return `33.0–101`, or `32.7 or more`."""
     low = significant(bounds.low or 0.0, 3)
     high = bounds.high if bounds.high is not None else float("inf")
     return f"{low}–{significant(high, 3)}" if high < float("inf") else f"{low} or more"

@@ -1,4 +1,4 @@
-"""Find the tables of a text, and what their columns and rows mean."""
+"""Tables of a text, and the meanings of columns and rows."""
 
 import re
 from collections import Counter
@@ -33,7 +33,7 @@ ReadColumn = tuple[PublishedColumn, tuple[Printed | None, ...]]
 
 
 def read_tables(text: str, where: str) -> list[PublishedTable]:
-    """Read the tables of a text; `where` names the file.
+    """Read the tables of a text from the file `where`.
 
     Raises:
         GridbenchError: no table has anything to judge, or one has too many rows or columns.
@@ -54,7 +54,7 @@ def read_tables(text: str, where: str) -> list[PublishedTable]:
 
 
 def hands(header: str) -> float | None:
-    """Return the devices in a header, such as `4 GPUs`; None without."""
+    """Return 4 for `4 GPUs`."""
     match = _HANDS.match(header.strip())
     return float(match[1]) if match and 0 < int(match[1]) < 10**6 else None
 
@@ -91,7 +91,7 @@ def _table(made: TextGrid, about: str) -> PublishedTable:
 
 
 def listed_names(header: Sequence[str]) -> str:
-    """Return the first names of a header in quotes."""
+    """Quote the first names."""
     names = ", ".join(repr(name[:40]) for name in header[:8])
     return f"{names} …" if len(header) > 8 else names
 
@@ -101,7 +101,7 @@ def _has_no_measure(read: Sequence[ReadColumn]) -> bool:
 
 
 def _with_unit_above(made: TextGrid, read: list[ReadColumn]) -> tuple[list[ReadColumn], str]:
-    """Give columns without a meaning the unit of the line above, or take the only one of several devices as a rate."""
+    """Give columns without a meaning the unit above, or take the only one of several devices as a rate."""
     numbers = [
         i for i, (c, values) in enumerate(read) if c.kind is ColumnKind.OTHER and c.header and any(values)
     ]
@@ -149,7 +149,7 @@ def _upright(made: TextGrid) -> TextGrid:
 
 
 def _filled(made: TextGrid) -> TextGrid:
-    """Repeat a row's name in the empty cells, dots and ditto marks below it."""
+    """Repeat a name in empty cells, dots and ditto marks below it."""
     names, name = [], ""
     for row in made.rows:
         name = name if row[0] in DITTO else row[0]
@@ -158,9 +158,9 @@ def _filled(made: TextGrid) -> TextGrid:
 
 
 def _column(column: PublishedColumn, cells: Sequence[str], unit_of_all: str) -> ReadColumn:
-    """Read a column's numbers, and its meaning from their units and sizes.
+    """Read numbers, and the meaning from units and sizes.
 
-    `unit_of_all` is the unit of all statistics, such as `us` of `Name (time in us)`.
+    `unit_of_all`: such as `us` of `Name (time in us)`.
     """
     values = readings(cells, lasting=column.kind in (ColumnKind.TIME, ColumnKind.OTHER))
     filled = sum(cell.lower() not in MISSING for cell in cells)

@@ -1,4 +1,4 @@
-"""Relations of a column to others: if most rows keep one, report the few others."""
+"""Relations between columns: if most rows keep one, report the others."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,14 +18,13 @@ TELLING = 1.35  # high over low bound below which agreement is not an accident
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation that a column can have to others.
+    """A column's relation to others.
 
     Attributes:
-        words: its description.
-        bounds: the value of each row with the bounds of rounding.
+        bounds: each row's value with rounding.
         trivial: rows in which it always holds, such as the reference.
-        named: the header names it, so that fewer rows must agree.
-        columns: the two columns of a ratio; else empty.
+        named: by the header, so that fewer rows must agree.
+        columns: of a ratio; else empty.
     """
 
     words: str
@@ -40,7 +39,7 @@ class Outcome:
     """A relation compared with a column.
 
     Attributes:
-        exchanged: the two rows that are off cancel: one is as much too high as the other is too low.
+        exchanged: the two rows that are off cancel.
     """
 
     relation: Relation
@@ -51,19 +50,19 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Return whether the table has the relation: enough rows agree, few are off."""
+        """Return whether enough rows agree, and few are off."""
         least = LEAST - (self.exchanged or (self.relation.named and len(self.off) <= 1))
         return self.agreeing >= least and (self.exchanged or len(self.off) <= max(1, MOST_OFF * self.judged))
 
     def wrong(self, values: Sequence[Printed | None]) -> list[tuple[int, Printed, Estimate]]:
-        """Return the rows that are off: printed number, and right bounds."""
+        """Return rows that are off: printed number, and right bounds."""
         return [(row, v, b) for row in self.off if (v := values[row]) and (b := self.relation.bounds[row])]
 
 
 def distance(value: Printed, bounds: Estimate) -> float:
-    """Return the log distance of a printed number from its bounds, 0 within rounding.
+    """Return the log distance from bounds, 0 within rounding.
 
-    It can be cut off instead of rounded: a whole step of the last digit is allowed.
+    Cut-off numbers are allowed a whole step of the last digit.
     """
     low, high = bounds.low or 0.0, math.inf if bounds.high is None else bounds.high
     if low > high or min(value.value, bounds.value) * max(value.value, bounds.value) <= 0:
@@ -77,7 +76,6 @@ def distance(value: Printed, bounds: Estimate) -> float:
 
 
 def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
-    """Compare a column with a relation."""
     away = {
         row: distance(value, bounds)
         for row, (value, bounds) in enumerate(zip(values, relation.bounds, strict=True))
@@ -106,20 +104,20 @@ def exchanged(
 
 
 def best(values: Sequence[Printed | None], relations: Sequence[Relation]) -> Outcome | None:
-    """Return the relation that most rows keep; None without."""
+    """Return the one that most rows keep."""
     held = [result for relation in relations if (result := outcome(values, relation)).holds]
     return max(held, key=lambda result: result.agreeing - 2 * len(result.off), default=None)
 
 
 def mapped(bounds: Estimate, change: Callable[[float], float]) -> Estimate:
-    """Return an estimate with a monotone change of all three values."""
+    """Apply a monotone change."""
     low, high = bounds.low, bounds.high
     ends = [change(bounds.value if low is None else low), change(math.inf if high is None else high)]
     return Estimate(change(bounds.value), min(ends), max(ends))
 
 
 def _telling(value: Printed | None, bounds: Estimate | None) -> bool:
-    """Return whether agreement is not an accident, because both are narrow."""
+    """Return whether both are narrow, so that agreement is not an accident."""
     if value is None or bounds is None or not bounds.low or bounds.high is None or not value.value:
         return False
     return bounds.high / bounds.low < TELLING and abs(value.step / value.value) < TELLING - 1

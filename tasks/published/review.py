@@ -1,4 +1,4 @@
-"""Review a published table by every rule, the most useful ones first."""
+"""Review by every rule, the most useful first."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,12 @@ _BASES = ({"baseline", "base", "reference", "before"}, {"cpu"})
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Facts about machines.
+    """Facts of machines.
 
     Attributes:
         gpus: peaks by model.
         prices: on demand, USD an hour, by instance.
-        in_fp8: GPUs that compute in fp8, a precision without a peak.
+        in_fp8: GPUs that compute in fp8, which has no peak.
     """
 
     gpus: Mapping[str, Machine] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Known:
 
 
 def review(table: PublishedTable, machine: Machine | None = None, known: Known | None = None) -> TableReview:
-    """Apply every rule to a table, by the peaks of `machine` or of named GPUs."""
+    """Apply every rule, by the peaks of `machine` or of named GPUs."""
     known = known or Known()
     base, sides = compared(table)
     claimed = claims(table, base, sides)
@@ -95,7 +95,7 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
 
 
 def compared(table: PublishedTable) -> tuple[int, list[int]]:
-    """Return the base of speedups, a column of times, and the compared columns."""
+    """Return the base of speedups, and the compared columns."""
     times = [i for i in table.of(ColumnKind.TIME) if not table.columns[i].statistic]
     units = {table.columns[i].subject for i in times}
     if not 2 <= len(times) <= 1 + MOST_SIDES or len(units) != len(times):
@@ -114,7 +114,7 @@ def compared(table: PublishedTable) -> tuple[int, list[int]]:
 
 
 def claims(table: PublishedTable, base: int, sides: Sequence[int]) -> tuple[Claim, ...]:
-    """List the speedup of every row in every side, the total's last."""
+    """List speedups, the total's last."""
     total = total_row(table)
     rows = (*table.rows, *([total] if total else []))
     made = []
@@ -128,7 +128,7 @@ def claims(table: PublishedTable, base: int, sides: Sequence[int]) -> tuple[Clai
 
 
 def coarse(table: PublishedTable, claimed: Sequence[Claim]) -> TableFlaw | None:
-    """Ask about speedups with more digits than their times support."""
+    """Ask about speedups with more digits than times support."""
     stated = [(claim, claim.printed, b) for claim in claimed if claim.printed and (b := claim.bounds)]
     several = len({claim.side for claim, _, _ in stated}) > 1
     fine = []

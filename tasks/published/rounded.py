@@ -1,4 +1,4 @@
-"""Ratios of printed numbers, with the bounds that their rounding leaves."""
+"""Ratios of printed numbers, with rounding bounds."""
 
 from tasks.published.table import Printed, PublishedTable, TableRow
 from tasks.results.format import ratio_of_rounded
@@ -8,23 +8,20 @@ FLOATS = 1e-9  # relative error of an end by floating-point arithmetic
 
 
 def cell(row: TableRow, index: int) -> Printed | None:
-    """Return a number of a row if it can be a time or a rate, else None."""
+    """Return a number that can be a time or a rate."""
     value = row.cells[index]
     return value if value and value.above_zero else None
 
 
 def ratio(over: Printed, under: Printed) -> Estimate:
-    """Return one number over another with the bounds of their rounding."""
     return ratio_of_rounded(over.value, under.value, over.step, under.step)
 
 
 def quotient(over: Printed | None, under: Printed | None) -> Estimate | None:
-    """Return one number over another with rounding bounds, if both exist."""
     return ratio(over, under) if over and under else None
 
 
 def quotients(table: PublishedTable, over: int, under: int) -> tuple[Estimate | None, ...]:
-    """Return one column over another in each row."""
     return tuple(quotient(cell(row, over), cell(row, under)) for row in table.rows)
 
 
@@ -35,12 +32,11 @@ def divided(over: Estimate, under: Estimate) -> Estimate:
 
 
 def beyond(first: Estimate, second: Estimate) -> bool:
-    """Return whether two intervals are disjoint, beyond floating-point error."""
+    """Return whether intervals are disjoint, beyond floating-point error."""
     if first.low is None or first.high is None or second.low is None or second.high is None:
         return False
     return first.low > second.high * (1 + FLOATS) or first.high * (1 + FLOATS) < second.low
 
 
 def interval(value: Printed) -> Estimate:
-    """Return a printed number with the bounds of its rounding."""
     return Estimate(value.value, value.low, value.high)

@@ -1,4 +1,4 @@
-"""Scaling over numbers of devices, which can't be far above linear."""
+"""Scaling over devices can't be far above linear."""
 
 import math
 import re
@@ -23,7 +23,7 @@ Point = tuple[float, Printed, str]
 
 
 def superlinear(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report scaling above linear, as a doubt if caches can explain it."""
+    """Report superlinear scaling, as a doubt if caches can explain it."""
     first: dict[tuple[str, ...], TableFlaw] = {}
     for result in (*_by_rows(table), *_by_columns(table), *_stated(table)):
         if isinstance(result, Compared):
@@ -56,7 +56,7 @@ def _by_rows(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _by_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Compare columns named by their devices, such as `1 GPU`, `2 GPUs`. Falling numbers are times."""
+    """Compare columns such as `1 GPU`, `2 GPUs`. Falling numbers are times."""
     named = [(count, i) for i, column in enumerate(table.columns) if (count := hands(column.header))]
     if len(named) < 2:
         return

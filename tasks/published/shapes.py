@@ -1,4 +1,4 @@
-"""Known shapes of instances: cores, memory or GPUs."""
+"""Known shapes of instances."""
 
 import re
 from collections.abc import Iterator
@@ -36,12 +36,12 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 class InstanceFamily(Strict):
-    """Instances whose shapes follow from their names.
+    """Instances whose names give their shapes.
 
     Attributes:
-        gib: memory per vCPU, at most.
-        vcpus: for each GPU; None if the name counts vCPUs.
-        gpu: the model, in small letters.
+        gib: per vCPU, at most.
+        vcpus: per GPU; None if the name counts vCPUs.
+        gpu: in small letters.
         gpus: by size, if not 1.
     """
 
@@ -52,7 +52,7 @@ class InstanceFamily(Strict):
 
 
 class AwsShapes(Strict):
-    """The families of AWS, and the vCPUs of the sizes below `2xlarge`."""
+    """AWS families, and vCPUs of sizes below `2xlarge`."""
 
     sizes: dict[str, PositiveInt]
     families: dict[str, InstanceFamily]
@@ -76,7 +76,7 @@ class InstanceShape(NamedTuple):
 
 
 def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
-    """Return the shape of the one known instance that a text names."""
+    """Return that of the one known instance named."""
     text, names = text.lower(), []
     for family, size, number, word in AWS_NAME.findall(text):
         if known := shapes.aws.families.get(family):
@@ -94,7 +94,7 @@ def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
 
 
 def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw | Compared]:
-    """Report cores, memory or GPUs that a named instance does not have."""
+    """Report cores, memory or GPUs that the instance does not have."""
     header, *rows = table.lines
     for cells in rows:
         yield from _judged(list(zip(header, cells, strict=True)), shapes)

@@ -1,6 +1,6 @@
-"""Sizes in a row's name, such as `Image 4096x4096 (batch 2)`, and the work that follows from them.
+"""Sizes in names, such as `Image 4096x4096 (batch 2)`, and their work.
 
-Versions and running numbers are not sizes: `ResNet-50`, `fp16`, `Test 3`.
+`ResNet-50`, `fp16` and `Test 3` have no size.
 """
 
 import math
@@ -10,7 +10,6 @@ from tasks.published.table import Sizes, TableRow
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text."""
     return frozenset(text.split())
 
 
@@ -36,7 +35,7 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
 def read_sizes(name: str) -> tuple[str, Sizes]:
-    """Return a name without its sizes, in small letters, and its sizes by name."""
+    """Return a name without sizes, in small letters, and its sizes."""
     sizes: dict[str, float] = {}
 
     def keep(match: re.Match[str]) -> str:
@@ -55,13 +54,13 @@ def read_sizes(name: str) -> tuple[str, Sizes]:
 
 
 def size_name(word: str) -> str:
-    """Return the one word for a size: `batch` for `Batch Size` and `bs`."""
+    """Return `batch` for `Batch Size` and `bs`."""
     plain = re.sub(r"[ _-]+", "_", word.strip().lower())
     return _SAME.get(plain.removesuffix("_size"), plain.removesuffix("_size"))
 
 
 def more_work(larger: TableRow, smaller: TableRow) -> bool:
-    """Return whether a row is at least as large in every size, and twice in one."""
+    """Return whether every size is as large, and one twice."""
     large, small = dict(larger.sizes), dict(smaller.sizes)
     if larger.kind != smaller.kind or not large or large.keys() != small.keys():
         return False
@@ -69,7 +68,7 @@ def more_work(larger: TableRow, smaller: TableRow) -> bool:
 
 
 def flops(row: TableRow) -> float | None:
-    """Return a row's FLOPs from its column, or 2 n m k for matrices; else None."""
+    """Return the column's, or 2 n m k for matrices."""
     sizes = dict(row.sizes)
     if "flops" in sizes:
         return sizes["flops"]
@@ -86,7 +85,6 @@ def flops(row: TableRow) -> float | None:
 
 
 def precision(row: TableRow) -> str | None:
-    """Return the precision in the row's name, or None."""
     return next((name for name in PRECISIONS if name in row.kind.split()), None)
 
 

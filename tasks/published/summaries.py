@@ -1,4 +1,4 @@
-"""Rows that sum up others, and operations with such names: a sum can be measured too."""
+"""Rows that sum up others, and operations with such names."""
 
 import math
 import re
@@ -23,19 +23,19 @@ _BESIDE_AVERAGE = _TOTALS | _BESIDE_TOTAL | _KINDS | _WHAT
 
 
 def is_total(name: str) -> bool:
-    """Return whether a row's name is that of the sum of the others."""
+    """Return whether it names a sum of the others."""
     words = _words(name)
     return bool(words & _TOTALS) and words <= _TOTALS | _BESIDE_TOTAL
 
 
 def is_average(name: str) -> bool:
-    """Return whether a row's name is only that of an average or a partial sum."""
+    """Return whether it names only an average or a partial sum."""
     words = _words(name)
     return bool(words & _AVERAGES) and words <= _AVERAGES | _BESIDE_AVERAGE
 
 
 def is_operation(name: str) -> bool:
-    """Return whether a summary's name can be an operation's, such as `Median (5×5)`."""
+    """Return True for such as `Median (5×5)`."""
     words = _words(name)
     return bool(words) and words <= OPERATIONS
 
@@ -43,10 +43,10 @@ def is_operation(name: str) -> bool:
 def parted(
     rows: Sequence[TableRow], columns: Sequence[PublishedColumn]
 ) -> tuple[list[TableRow], list[TableRow]]:
-    """Return the measured rows, and the rows that sum them up.
+    """Return measured rows, and their summaries.
 
-    A possible operation is a summary only at the end, with the sum or a mean of the rows above. Averages among
-    other rows are in neither list, because their rows are unknown.
+    A possible operation is a summary only at the end, with the sum or a mean of the rows above. Averages
+    among other rows are in neither list.
     """
     last = {id(row) for row in takewhile(_summary, reversed(rows))}
     ends = last | {id(row) for row in takewhile(_summary, rows)}
@@ -64,7 +64,7 @@ def parted(
 
 
 def sums(values: Iterable[Printed | None]) -> Estimate | None:
-    """Return the sum with rounding bounds; None if a number is missing or below zero."""
+    """Return None if a number is missing or below zero."""
     known = [value if value and 0 <= value.value < math.inf else None for value in values]
     there = [value for value in known if value]
     if not there or len(there) != len(known):
@@ -74,7 +74,7 @@ def sums(values: Iterable[Printed | None]) -> Estimate | None:
 
 
 def means(values: Sequence[Printed]) -> list[float]:
-    """Return the arithmetic, geometric and harmonic mean and the median of numbers above zero."""
+    """Return arithmetic, geometric and harmonic mean, and median."""
     numbers = sorted(v.value for v in values)
     count = len(numbers)
     middle = (numbers[(count - 1) // 2] + numbers[count // 2]) / 2

@@ -1,4 +1,4 @@
-"""Types of a published table and of its review."""
+"""Types of a published table and its review."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,10 +30,10 @@ MOST_COMPARED = 14  # columns of one kind that are compared with each other
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number of a table: a time in seconds, a rate in things a second, else as printed.
+    """A number: seconds, things a second, else as printed.
 
     Attributes:
-        step: value of its last digit; the true value lies within half of that on either side.
+        step: of its last digit; the true value is within half of it.
     """
 
     text: str
@@ -42,17 +42,15 @@ class Printed:
 
     @property
     def low(self) -> float:
-        """Return the least value that rounds to it."""
         return self.value - self.step / 2
 
     @property
     def high(self) -> float:
-        """Return the greatest value that rounds to it."""
         return self.value + self.step / 2
 
     @property
     def above_zero(self) -> bool:
-        """Return whether it can be a time or a rate: finite and above zero."""
+        """Return whether it can be a time or a rate."""
         return 0 < self.value < float("inf")
 
 
@@ -61,15 +59,15 @@ class PublishedColumn:
     """A column of numbers.
 
     Attributes:
-        unit: of a time, such as `ms`; of a rate, the things it counts; of a size or devices, its name.
-        scale: seconds in a unit of time, things in a unit of rate (1e9 for GFLOP/s).
-        sure: the scale is stated, not assumed; a price is by the hour.
+        unit: of a time, such as `ms`; a rate's things; a size's name.
+        scale: seconds in a unit, or things (1e9 for GFLOP/s).
+        sure: stated, not assumed; a price is by the hour.
         statistic: `min`, `p50`, `mean`, `max` …
-        subject: words for the machine, library or phase.
-        each: the value of one item of several, so it does not grow with their number.
-        shared: the value for each device.
-        fixed: the time of work that no column counts, such as an epoch.
-        change: a ratio is a difference from 1, such as `+12 %`.
+        subject: words for machine, library or phase.
+        each: of one item of several, so it does not grow with their number.
+        shared: for each device.
+        fixed: time of work that no column counts, such as an epoch.
+        change: a difference from 1, such as `+12 %`.
     """
 
     header: str
@@ -88,12 +86,12 @@ class PublishedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line, its cells in the order of the columns, None for a cell without a number.
+    """Cells in the order of columns, None without a number.
 
     Attributes:
-        kind: the name without its sizes: rows of one kind can be compared by size.
-        sizes: by name, from the row's name and from the columns of sizes.
-        text: the line, in small letters.
+        kind: name without sizes: rows of one kind compare by size.
+        sizes: from name and columns of sizes.
+        text: in small letters.
     """
 
     name: str
@@ -108,11 +106,11 @@ class PublishedTable:
     """A published table.
 
     Attributes:
-        sums: rows named as the total, sum or average of others.
-        about: the text of the whole file, in small letters.
-        skipped: a sentence for each column that is not judged.
-        assumed: a meaning that no header states, so that all findings are questions.
-        unjudged: why nothing can be judged; else empty.
+        sums: totals, sums or averages of others.
+        about: the whole file, in small letters.
+        skipped: a sentence per column not judged.
+        assumed: by no header, so that findings are questions.
+        unjudged: why; else empty.
     """
 
     columns: tuple[PublishedColumn, ...]
@@ -125,24 +123,22 @@ class PublishedTable:
     unjudged: str = ""
 
     def of(self, *kinds: ColumnKind) -> list[int]:
-        """Return the indices of the columns of these kinds, in order."""
         return [i for i, column in enumerate(self.columns) if column.kind in kinds]
 
     def some(self, *kinds: ColumnKind) -> list[int]:
-        """Return the first columns of these kinds, at most `MOST_COMPARED`."""
+        """Return at most `MOST_COMPARED`."""
         return self.of(*kinds)[:MOST_COMPARED]
 
     @property
     def measures(self) -> list[int]:
-        """Return the indices of the columns of times and rates."""
         return self.of(*MEASURES)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The ratio of the printed times of two columns of a row, with the bounds of rounding.
+    """The ratio of two columns' times, with rounding bounds.
 
-    `printed` is the speedup that the table states.
+    `printed`: the table's speedup.
     """
 
     row: str
@@ -154,12 +150,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class TableFlaw:
-    """A mistake of a table, or a question about it.
+    """A mistake, or a question.
 
     Attributes:
         rule: such as `copied row`.
-        rows: names of its rows; empty for the whole table.
-        doubt: it can be right, so it is a question.
+        rows: empty for the whole table.
+        doubt: a question, since it can be right.
     """
 
     rule: str
@@ -169,7 +165,7 @@ class TableFlaw:
 
 
 class Compared(NamedTuple):
-    """The count of numbers that a rule compared with others or with limits."""
+    """How many numbers a rule compared."""
 
     rule: str
     numbers: int
@@ -180,10 +176,10 @@ class TableReview:
     """The result of a review.
 
     Attributes:
-        claims: one for each row and compared column of times.
-        held: how many numbers were compared, by rule.
-        overall: column, way of computing, and speedup of the whole.
-        notes: on columns that were not judged, and on assumptions.
+        claims: by row and compared column of times.
+        held: numbers compared, by rule.
+        overall: column, way, and the whole's speedup.
+        notes: columns not judged, and assumptions.
     """
 
     table: PublishedTable

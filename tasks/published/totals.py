@@ -1,4 +1,4 @@
-"""Totals and averages, which must follow from the other rows and columns."""
+"""Totals and averages must follow from other rows and columns."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,6 @@ SLACK = 0.02  # relative: an average of unrounded numbers, or of other repeats
 
 
 def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report totals and averages that do not follow from their rows."""
     if total := total_row(table):
         yield from _total_row(table, total)
     yield from _total_columns(table)
@@ -31,12 +30,12 @@ def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def total_row(table: PublishedTable) -> TableRow | None:
-    """Return the last row that is named as the sum of the others."""
+    """Return the last sum of the others."""
     return next((row for row in reversed(table.sums) if is_total(row.name)), None)
 
 
 def overall(table: PublishedTable, base: int, side: int) -> Ways:
-    """Compute the whole's speedup by total, by sums and by geometric means."""
+    """Compute the speedup by total, by sums and by geometric means."""
     speedups: Ways = []
     total = total_row(table)
     over, under = (cell(total, index) for index in (base, side)) if total else (None, None)
@@ -55,7 +54,7 @@ def overall(table: PublishedTable, base: int, side: int) -> Ways:
 
 
 def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
-    """Ask which speedup is meant, if its total and its rows differ beyond rounding."""
+    """Ask which speedup is meant, if total and rows differ beyond rounding."""
     by = dict(ways)
     if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
         return None
@@ -66,7 +65,7 @@ def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
 
 
 def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw | Compared]:
-    """Report totals below one of their rows or unlike their sum: a doubt if no column has an exact total."""
+    """Report totals below a row or unlike the sum: a doubt if no column has an exact total."""
     lost, doubled, exact = [], [], 0
     for index in table.of(ColumnKind.TIME, ColumnKind.COST):
         column, value, added = (
@@ -129,7 +128,7 @@ def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw | Compared]:
-    """Report an average outside the range of its rows.
+    """Report averages outside the range of their rows.
 
     If a row lacks a number, such as benchstat's `~`, the average can be of more than is printed.
     """

@@ -1,4 +1,4 @@
-"""Units of published tables, by pint."""
+"""Units of tables, by pint."""
 
 import re
 from functools import cache, lru_cache
@@ -46,12 +46,12 @@ KINDS = {
 
 
 class Unit(NamedTuple):
-    """A unit that a table states.
+    """A stated unit.
 
     Attributes:
         scale: seconds, things a second, or USD an hour in one of it; USD for each item.
-        what: the counted things, such as `tokens`; of a time, the unit.
-        each: of one item of several, or for all devices together.
+        what: counted things, such as `tokens`; of a time, the unit.
+        each: of one item, or for all devices together.
         shared: for each device.
     """
 
@@ -71,7 +71,7 @@ def _registry() -> "pint.UnitRegistry[float]":
 
 @lru_cache(maxsize=4096)
 def unit_of(text: str) -> Unit | None:
-    """Return a text's unit, such as `tok/s/GPU` or `$/1M tokens`, or None."""
+    """Read such as `tok/s/GPU` or `$/1M tokens`."""
     plain = " ".join(text.lower().split())
     for sign, word in _SIGNS.items():
         plain = plain.replace(sign, word)

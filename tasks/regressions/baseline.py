@@ -1,4 +1,4 @@
-"""The baseline of a series: its centre, its spread, and what control and night share.
+"""The baseline of a series: centre and spread.
 
 Values are natural logarithms of seconds; arrays are (series, nights), NaN for not measured.
 `tests/tasks/regressions/test_nights_simulated.py` repeats the simulations behind the constants.
@@ -51,7 +51,7 @@ CONTROL_Z = 3.0  # spreads from their usual level at which controls show a chang
 
 
 def threshold_z(series: int) -> float:
-    """Return the z beyond which fresh runs confirm a change in a number of series."""
+    """Return the z beyond which fresh runs confirm a change."""
     return next((z for most, z in THRESHOLDS if series <= most), STRICTEST)
 
 
@@ -78,9 +78,9 @@ class SeriesLevels:
     Attributes:
         segment: first night on its present machine with its present control.
         start: first night after its last confirmed change.
-        seed_s, seed_control_s: log seconds of the fresh runs that confirmed it, as one night.
-        spread, beta, shared, freedom: from before the change, until enough nights have followed.
-        flaps: whether a change within `WINDOW` nights was undone within `LAG`.
+        seed_s, seed_control_s: log seconds of the confirming fresh runs, as one night.
+        spread, beta, shared, freedom: from before the change, until enough nights follow.
+        flaps: a change within `WINDOW` nights was undone within `LAG`.
     """
 
     segment: Ints
@@ -95,7 +95,6 @@ class SeriesLevels:
 
     @classmethod
     def new(cls, series: int) -> "SeriesLevels":
-        """Return the level of series without history."""
         first = np.zeros(series, np.int64)
         seed_s, seed_control_s, width, beta, shared, freedom = np.full((6, series), np.nan)
         flaps = np.zeros(series, np.bool_)
@@ -103,12 +102,11 @@ class SeriesLevels:
 
     @property
     def carried(self) -> Bools:
-        """Return which series have a spread from an earlier level."""
         return np.isfinite(self.spread)
 
     @property
     def unseeded(self) -> Bools:
-        """Return which of them have no fresh runs: machine or control changed."""
+        """Return those without fresh runs: machine or control changed."""
         return self.carried & ~np.isfinite(self.seed_s)
 
 
@@ -119,18 +117,16 @@ class Baseline:
     Attributes:
         centre: log seconds, adjusted by the control.
         spread: standard deviation of a night.
-        shared: share of its variance that all runs of a night have in common.
+        shared: share of its variance common to a night's runs.
         memory: correlation of successive nights; 0 if not shown, or explained by a control.
         beta: weight of the control, 0 to 1.
         control, control_spread: usual log seconds of the control, and their standard deviation.
         nights: in the centre.
-        freedom: degrees of freedom of the spread.
-        warming: too few nights.
         recent: (series, nights) distances of later nights from the centre, newest first.
-        flaps: whether a recent change was soon undone.
-        apart: half the distance between two modes, such as two kinds of host, or 0. The centre is between the
-            modes, the spread is around each.
-        recent_variance: of a recent night relative to a night, since its control has more weight.
+        flaps: a recent change was soon undone.
+        apart: half the distance between two modes, such as two kinds of host, or 0; the spread is around
+            each.
+        recent_variance: relative to a night, since its control has more weight.
         recent_control: (series, nights) distances of the control from its usual level.
         control_error: standard deviation of one control by its repeats; infinity if unknown.
     """
@@ -153,26 +149,25 @@ class Baseline:
     control_error: Floats
 
     def select(self, rows: Ints) -> "Baseline":
-        """Return the baseline of some series."""
         return Baseline(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def adjusted(self, log_s: Floats, log_control_s: Floats) -> Floats:
-        """Return log seconds (series, runs) less the machine's effect on the controls."""
+        """Return log seconds (series, runs) less the machine's effect on controls."""
         runs = np.maximum(np.isfinite(log_control_s).sum(axis=1), 1)
         beta = np.where(self.box_moved(log_control_s), 1.0, of_several(self.beta, runs))
         return less(log_s, beta, log_control_s, self.control)
 
     def box_moved(self, log_control_s: Floats) -> Bools:
-        """Return whether controls (series, runs) together show that the machine changed."""
+        """Return whether controls (series, runs) show that the machine changed."""
         if log_control_s.shape[1] < LEAST_RERUNS:
             return np.zeros(len(self.control), np.bool_)
         return np.abs(half_of(log_control_s) - self.control) > CONTROL_Z * self.control_spread
 
     def of_fresh_runs(self, log_s: Floats, log_control_s: Floats) -> tuple[Floats, Bools]:
-        """Return `adjusted` fresh runs, and for which series their controls have all the weight.
+        """Return `adjusted` runs, and the series whose controls have all the weight.
 
-        A control has no weight on a machine that never moved. If fresh controls moved by more than their noise,
-        the machine did: they can then explain a change, but not make one.
+        A control has no weight on a machine that never moved. If fresh controls moved by more than noise, the
+        machine did: they can explain a change, but not make one.
         """
         values, whole = self.adjusted(log_s, log_control_s), np.ones(len(self.beta))
         full = less(log_s, whole, log_control_s, self.control)
@@ -189,7 +184,7 @@ class Baseline:
         return nearer
 
     def beside(self, moved: Bools) -> "Baseline":
-        """Return the baseline with the control's full weight in recent nights if the machine moved."""
+        """Return it with the control's full weight in recent nights if the machine moved."""
         left = np.where(moved, 1 - of_several(self.beta, LAG), 0.0)[:, None]
         recent = self.recent - np.where(left > 0, left * self.recent_control, 0.0)
         variance = np.where(moved, self.of_full_weight, self.recent_variance)
@@ -197,36 +192,36 @@ class Baseline:
 
     @property
     def of_full_weight(self) -> Floats:
-        """Return the variance of a number less its control, relative to a night's."""
+        """Return a number's variance less its control, relative to a night's."""
         variance: Floats = 2 / (1 + self.beta**2)
         return variance
 
     @property
     def whole_spread(self) -> Floats:
-        """Return the standard deviation of a night, over both modes."""
+        """Return the standard deviation over both modes."""
         return np.hypot(self.spread, self.apart)
 
     @property
     def whole_shared(self) -> Floats:
-        """Return the share of its variance that runs of a night share, with the mode."""
+        """Return the share of variance that runs of a night share, with the mode."""
         shared: Floats = 1 - (1 - self.shared) * (self.spread / self.whole_spread) ** 2
         return shared
 
     @property
     def of_centre(self) -> Floats:
-        """Return the variance of the centre relative to a night's."""
+        """Return the centre's variance relative to a night's."""
         return CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
 
     def of_fresh(self, runs: Ints, separate: Floats | float = 0.0) -> Floats:
         """Return the variance of one night's fresh runs together, relative to a night's.
 
-        More runs do not reduce the shared part. `separate` is the chance that there is none.
+        More runs do not reduce the shared part. `separate`: chance that there is none.
         """
         shared = self.shared * (1 - separate)
         return _rerun_variance(runs) * (1 - shared) + shared
 
     def needed(self, confirm_z: float) -> Floats:
-        """Return `confirm_z` as a quantile of t, since few nights estimate the spread.
+        """Return `confirm_z` as a quantile of t.
 
         Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, two terms.
         """
@@ -234,18 +229,17 @@ class Baseline:
         return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
     def smallest_change(self, confirm_z: float) -> Floats:
-        """Return the change (share) that one night detects with even odds."""
+        """Return the share that one night detects with even odds."""
         error = self.spread * np.sqrt(self.of_fresh(np.full(len(self.nights), RERUNS)) + self.of_centre)
         needed = np.maximum(self.needed(confirm_z) * error, SUSPECT_Z * self.spread)
         return np.where(self.warming, np.nan, np.expm1(np.maximum(needed, np.log1p(LEAST_CHANGE))))
 
 
 def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints) -> Baseline:
-    """Return the baseline of each series for the last night.
+    """Return baselines for the last night.
 
     Args:
-        alone: (series,) whether nights can be on different machines: the control's weight is then 1 until
-            fitted.
+        alone: (series,) nights can be on different machines: the control's weight is 1 until fitted.
         hardware: (series,) a number for each hardware.
     """
     log_s, log_control_s, there = nights.log_s, nights.log_control_s, np.isfinite(nights.log_control_s[:, -1])
@@ -293,7 +287,7 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
 
 
 def fitted_weight(fitted: Floats, pairs: Ints, otherwise: Floats) -> Floats:
-    """Return a control's weight by pairs of nights, mixed with `otherwise` if few."""
+    """Return the weight by pairs of nights, mixed with `otherwise` if few."""
     share = np.clip((pairs - FEWEST_PAIRED) / (PAIRED - FEWEST_PAIRED), 0.0, 1.0)
     weight: Floats = share * fitted + (1 - share) * otherwise
     return weight
@@ -311,11 +305,11 @@ def _of_others(fitted: Floats, pairs: Ints, hardware: Ints) -> Floats:
 def _unfitted(
     nights: Nights, level: SeriesLevels, alone: Floats, control_sd: Floats, of_others: Floats
 ) -> Floats:
-    """Return the weight of a control that has too few nights to be fitted.
+    """Return the weight of a control with too few nights.
 
-    Its true weight is 1, as it measures the case itself. Noise lowers that to the share of its variance that
-    its repeats do not explain (Fuller, Measurement Error Models, 1987, 1.1). If this share is small, other
-    series of the hardware and repeats within nights give the weight.
+    Its true weight is 1. Noise lowers that to the share of its variance that its repeats do not explain
+    (Fuller, Measurement Error Models, 1987, 1.1). If this is small, other series of the hardware and repeats
+    within nights give the weight.
     """
     nothing, tonight = np.full(len(alone), np.nan), np.full(len(alone), nights.log_s.shape[1] - 1)
     own, together = (
@@ -333,7 +327,7 @@ def _unfitted(
 
 
 def of_several(beta: Floats, controls: Ints | int) -> Floats:
-    """Return the weight of several controls from `beta`, that of one.
+    """Return the weight of several controls from one's.
 
     Source: the Spearman-Brown formula, both 1910.
     """
@@ -344,7 +338,7 @@ def of_several(beta: Floats, controls: Ints | int) -> Floats:
 def _left_out(nights: Ints, unseeded: Bools) -> Ints:
     """Return how many nights of a level its baseline leaves out.
 
-    A few nights make a centre if the spread is known. The first nights that can be a baseline are all needed.
+    A few nights make a centre if the spread is known.
     """
     young = np.clip(nights - WARMING, 0, np.minimum(LAG, nights // YOUNG))
     return np.where(unseeded, np.clip(nights - CARRIED, 0, LAG), young)
@@ -379,7 +373,7 @@ def less(log_s: Floats, beta: Floats, log_control_s: Floats, control: Floats) ->
 
 
 def _window(values: Floats, start: Ints, end: Ints, seed: Floats) -> Floats:
-    """Return the values from `start` to before `end`, with the seed last; NaN elsewhere."""
+    """Return values from `start` to before `end`, the seed last; NaN elsewhere."""
     tonight = values.shape[1] - 1
     first = max(0, tonight - LAG - WINDOW)
     nights = np.arange(first, tonight)

@@ -1,6 +1,6 @@
 """Search for the version that changed a case's time.
 
-The rounds are the whole state, so an interrupted search continues from the stored ones.
+Rounds are the whole state, so an interrupted search continues.
 """
 
 import math
@@ -39,12 +39,12 @@ class VersionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A measurement of a version, with as many fresh processes as every other round.
+    """A measurement of a version.
 
     Attributes:
         reason: why too few processes are valid; else empty.
-        broken: whether the version is the cause, so that another round would not help.
-        check: whether it belongs to the final check, which ignores earlier rounds.
+        broken: the version is the cause, so another round would not help.
+        check: part of the final check, which ignores earlier rounds.
     """
 
     version: int
@@ -55,7 +55,6 @@ class Round:
 
     @property
     def usable(self) -> bool:
-        """Return whether enough processes are valid."""
         return len(self.sample.seconds) >= LEAST_RERUNS
 
 
@@ -63,8 +62,8 @@ class Round:
 class VersionSearch:
     """At least two versions, from GOOD to BAD, and the rounds so far.
 
-    With `in_turns`, each measurement makes a round of two versions, whose processes alternate: GOOD and another
-    one, or in the check the last good and the first bad one.
+    With `in_turns`, a measurement is a round of two versions, whose processes alternate: GOOD and another, or
+    in the check the last good and first bad one.
     """
 
     versions: tuple[str, ...]
@@ -72,11 +71,10 @@ class VersionSearch:
     in_turns: bool = False
 
     def rounds_of(self, version: int, check: bool = False) -> list[Round]:
-        """Return the rounds of a version in the search, or in its check."""
         return [each for each in self.rounds if each.version == version and each.check == check]
 
     def reason(self, version: int) -> str:
-        """Return the reason of a version's last unusable round; else empty."""
+        """Return that of the last unusable round; else empty."""
         reasons = (
             each.reason for each in reversed(self.rounds) if each.version == version and not each.usable
         )
@@ -85,7 +83,7 @@ class VersionSearch:
 
 @dataclass(frozen=True, slots=True)
 class NextMeasurement:
-    """The version to measure next, by index, and its partner in turns."""
+    """Version by index, with its partner in turns."""
 
     version: int
     check: bool = False
@@ -94,16 +92,15 @@ class NextMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class FirstBadVersion:
-    """The end of a search that located the change.
+    """A located change.
 
     Attributes:
-        last_good, first_bad: indices on both sides of the change.
-        change: seconds over those of the last good version, minus 1, with its 95 % interval.
-        doubt: why the change is not confirmed; else empty.
-        skipped: versions between the two, each of which can be the first bad one.
-        whole: seconds of BAD over those of GOOD, minus 1.
-        part: share of the whole change, in logs, between the two.
-        before, after: changes from GOOD to the last good version, and from the first bad one to BAD.
+        change: seconds over the last good version's, minus 1.
+        doubt: why it is not confirmed; else empty.
+        skipped: versions between, each of which can be the first bad one.
+        whole: BAD's seconds over GOOD's, minus 1.
+        part: share of the whole change, in logs.
+        before, after: changes from GOOD to the last good, and from the first bad to BAD.
     """
 
     last_good: int
@@ -119,7 +116,7 @@ class FirstBadVersion:
 
 @dataclass(frozen=True, slots=True)
 class NoCulprit:
-    """The end of a search without a result, and the reason."""
+    """A search without a result, with the reason."""
 
     reason: str
 
@@ -128,13 +125,12 @@ NextStep = NextMeasurement | FirstBadVersion | NoCulprit
 
 
 def most_measurements(versions: int, in_turns: bool = False) -> int:
-    """Return the measurements of a search in which every version is clear."""
+    """Return the measurements if every version is clear."""
     pair = 1 if in_turns else 2
     return pair + (versions - 2).bit_length() + pair
 
 
 def next_step(search: VersionSearch) -> NextStep:
-    """Return the version to measure next, or the end of the search."""
     last = len(search.versions) - 1
     early = {end: _without_numbers(search.rounds_of(end)) for end in (0, last)}
     for end, state in early.items():
@@ -156,7 +152,7 @@ def next_step(search: VersionSearch) -> NextStep:
 
 
 def version_states(search: VersionSearch) -> list[VersionState]:
-    """Return the state of each version; measured ends are good and bad."""
+    """Count measured ends as good and bad."""
     last = len(search.versions) - 1
     states = [_without_numbers(search.rounds_of(version)) for version in range(last + 1)]
     if states[0] is None is states[last]:
@@ -168,10 +164,10 @@ def version_states(search: VersionSearch) -> list[VersionState]:
 
 
 def paired(search: VersionSearch) -> bool:
-    """Return whether times are divided by those of their controls, or of their partners in turns.
+    """Return whether times are divided by their controls', or their partners' in turns.
 
-    Controls must have one reference. Dividing must reduce the spread within versions, unless controls show that
-    a version ran on another machine than the first.
+    Dividing must reduce the spread within versions, unless controls show that a version ran on another
+    machine than the first.
     """
     if search.in_turns:
         return True
@@ -224,10 +220,10 @@ def _state(own: Sequence[float], good: Sequence[float], bad: Sequence[float], ro
 
 
 def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
-    """Check the result with fresh rounds only, since the earlier ones selected these two versions.
+    """Check by fresh rounds only, since the earlier ones selected these versions.
 
-    If rounds of one version differ by more than their processes, two checks of each must both show the change.
-    In turns one round is enough: its processes share the differences between rounds.
+    If a version's rounds differ by more than their processes, two checks of each must both show the change.
+    In turns one is enough: its processes share the differences between rounds.
     """
     doubt = ""
     for version in (low, high):
@@ -280,7 +276,7 @@ def _unchanged(search: VersionSearch, values: Values) -> str:
 
 
 def seconds_of_versions(search: VersionSearch) -> dict[int, tuple[float | None, float | None]]:
-    """Return the seconds per step of each measured version and of its controls."""
+    """Return seconds per step of versions and of their controls."""
     samples: dict[int, list[Sample]] = {}
     for each in search.rounds:
         samples.setdefault(each.version, []).append(each.sample)

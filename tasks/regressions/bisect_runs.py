@@ -1,4 +1,4 @@
-"""Read the stored runs and rounds of a search through versions."""
+"""Runs and rounds of a search through versions."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Judged = tuple[Verdict, tuple[str, ...]]  # of a process, with the reasons
 
 
 def runs_of(results: ResultsAddress, search: str) -> list[Store]:
-    """Return the stored runs of a search, oldest first.
+    """Return them oldest first.
 
     Raises:
         GridbenchError: the bucket cannot be read.
@@ -32,7 +32,7 @@ def runs_of(results: ResultsAddress, search: str) -> list[Store]:
 
 
 def rounds_of(store: Store, step: NextMeasurement, case: str = "") -> tuple[Round, ...]:
-    """Return a run's rounds: of the version that took turns, if any, then its own.
+    """Return a run's rounds: of the version that took turns, then its own.
 
     By the metric in a case's id, or by time.
 
@@ -79,7 +79,7 @@ def _round(step: NextMeasurement, version: int, times: Sample, judged: Sequence[
 
 
 def complete(store: Store) -> bool:
-    """Return whether each repeat of a run has a record, whatever its verdict."""
+    """Return whether each repeat has a record, whatever its verdict."""
     plan = store.plan
     return len(store.records()[0]) >= len(plan.cells) * plan.repeats
 

@@ -1,16 +1,16 @@
-"""The change of a time between two sets of measurements: one type, and its two estimators.
+"""The change of a time between two sets of measurements.
 
-A change counts by `Change.direction`: its interval excludes 0, and it exceeds the least change of interest.
+A change counts by `Change.direction`.
 
-- `changes_between` compares two runs of a few repeats. It trusts every repeat, takes the spread from each side
+- `changes_between` compares two runs of a few repeats. It trusts every repeat, takes the spread from each
+side
 (Welch), adds a run's effect on single cells, and its confidence covers all cells.
 
 - `robust_change` compares two sets of processes of one version each, 15 by default. It withstands an outlier,
 which must not direct a search.
 
-Two rules differ. `nightly_gate.confirmed` uses the spread from night to night, which one run's repeats cannot
-show. `tasks.results.speedup.decide` compares machines, which are not expected to be equal, so it has no least
-change.
+Two rules differ: `nightly_gate.confirmed` uses the spread from night to night, and
+`tasks.results.speedup.decide` has no least change.
 """
 
 import math
@@ -57,12 +57,12 @@ class Change:
     """A change of a time.
 
     Attributes:
-        share: seconds now over seconds before, minus 1, with its interval; above 0 is slower.
+        share: seconds now over before, minus 1; above 0 is slower.
         smallest: share detected with even odds; NaN if not computed.
-        paired: whether times were divided by their controls'.
+        paired: times were divided by controls'.
         repeats: of each side, to exclude an absent change by the margin with even odds, if not too many.
-        likely: the share with the bounds of two one-sided tests at 5 %.
-        effect: the effect of runs in the bounds.
+        likely: share with the bounds of two one-sided tests at 5 %.
+        effect: of runs, within the bounds.
     """
 
     share: Estimate
@@ -74,7 +74,7 @@ class Change:
 
     @property
     def size(self) -> float:
-        """Return the slower side's seconds over the faster one's, minus 1."""
+        """Return slower over faster, minus 1."""
         return self.share.value if self.share.value > 0 else 1 / (1 + self.share.value) - 1
 
     def direction(self, least: float = 0.0) -> int:
@@ -83,14 +83,14 @@ class Change:
         return sign if sign and self.size > least else 0
 
     def excludes_slowdown(self, margin: float) -> bool:
-        """Return whether a slowdown by `margin` or more is excluded at 95 %.
+        """Return whether it is excluded at 95 %.
 
         Source: D. J. Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
         """
         return self.most < margin
 
     def excludes_speedup(self, margin: float) -> bool:
-        """Return whether a speedup by `margin` or more is excluded at 95 %."""
+        """Return whether it is excluded at 95 %."""
         low = self.likely.low if self.likely else None
         return low is not None and (1 + low) * (1 + margin) > 1
 
@@ -105,7 +105,7 @@ class Change:
 
 
 def share_in_words(share: float, case: str = "") -> str:
-    """Return a change of seconds, or of the metric in a case's id, such as `5.2 % slower`."""
+    """Return such as `5.2 % slower`; the case's id can name a metric."""
     metric = metric_in(case)
     if metric is None or metric.is_time:
         return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
@@ -122,7 +122,7 @@ def native_change(metric: Metric, share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """The part of a cell's change that two runs cause without a change, unseen by repeats.
+    """A cell's change that two runs cause without a change, unseen by repeats.
 
     Attributes:
         sd: standard deviation, in logs.
@@ -135,7 +135,6 @@ class RunEffect:
     is_assumed: bool = False
 
     def added_to(self, interval: Interval, confidence: float) -> Interval:
-        """Return an interval widened by this effect."""
         p = 0.5 + confidence / 2
         quantile = NormalDist().inv_cdf(p) if self.freedom == math.inf else t_quantile(p, self.freedom)
         factor = math.exp(math.hypot(_half(interval), quantile * self.sd))
@@ -148,13 +147,11 @@ class RunEffect:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The times of a cell's valid repeats in one run.
+    """Times of a cell's valid repeats in one run.
 
     Attributes:
-        controlled: seconds per step over those of the control, for repeats with a valid one.
-        controls: seconds of those controls.
-        reference: environment id of the controls; empty without, or with several.
-        busy: whether other programs used the machine.
+        controlled: seconds over those of a valid control.
+        reference: of the controls; empty without, or with several.
     """
 
     seconds: tuple[float, ...]
@@ -170,7 +167,6 @@ class Sample:
 
 
 def sample(cell: Repeats) -> Sample:
-    """Return the times and controls of a cell's usable repeats."""
     usable = [record for record in cell.usable if record.compute_s]
     pairs = [
         (record.compute_s or 0.0, control.compute_s, control.reference)
@@ -193,9 +189,9 @@ class GateLimits:
     """The limits of a comparison of two runs.
 
     Attributes:
-        least: share below which a change is of no interest.
-        margin: size of a change that an unchanged cell excludes.
-        run_effect: assumed standard deviation of a run's effect, with few cells.
+        least: share of no interest.
+        margin: that an unchanged cell excludes.
+        run_effect: assumed standard deviation, with few cells.
     """
 
     least: float = LEAST_CHANGE
@@ -204,17 +200,16 @@ class GateLimits:
 
     @property
     def excluded(self) -> float:
-        """Return the change that an unchanged cell excludes, at least `least`."""
         return max(self.margin, self.least)
 
 
 def changes_between(
     sides: Sequence[tuple[Sample, Sample]], confidence: float, limits: GateLimits
 ) -> list[Change]:
-    """Return the change of each cell of one machine, from (now, before) with two or more repeats each.
+    """Return changes from (now, before) with two or more repeats each.
 
-    Times are divided by their controls' if both runs have one reference, and either that narrows the intervals
-    over all cells (for one cell, chance would decide), or the machine can be another, or was busy.
+    Times are divided by controls' if both runs have one reference, and either that narrows intervals over all
+    cells, or the machine can be another, or was busy.
     """
     plain_s = [(now.seconds, before.seconds) for now, before in sides]
     paired_s = [
@@ -240,11 +235,11 @@ def changes_between(
 
 
 def run_effect(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], assumed: float) -> RunEffect:
-    """Return the effect of two runs on single cells, from the differences between their changes.
+    """Return the effect of two runs on single cells.
 
-    If these differ by more than the repeats explain, a run affects each cell. Changes of up to half of the
-    cells do not count. An effect on all cells alike stays hidden. Below `SHOWING_CELLS` cells it is `assumed`.
-    Source: B. Efron, Large-scale simultaneous hypothesis testing, 2004.
+    If changes differ by more than repeats explain, a run affects each cell. Changes of up to half of the
+    cells do not count; an effect on all alike stays hidden. Below `SHOWING_CELLS` it is `assumed`. Source: B.
+    Efron, Large-scale simultaneous hypothesis testing, 2004.
     """
     if len(pairs) < SHOWING_CELLS:
         return RunEffect(math.sqrt(2) * assumed, is_assumed=True)
@@ -258,9 +253,9 @@ def run_effect(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], assumed
 
 
 def repeats_needed(spread: float, confidence: float, least: float) -> int | None:
-    """Return the repeats of each side that detect a change by `least` with even odds, if at most `MOST_REPEATS`.
+    """Return each side's repeats that detect `least` with even odds, up to `MOST_REPEATS`.
 
-    `spread` is the standard deviation of the logs of repeats.
+    `spread`: standard deviation of logs.
     """
     for count in range(FEWEST, MOST_REPEATS + 1):
         reach = t_quantile(0.5 + confidence / 2, 2 * count - 2) * spread * math.sqrt(2 / count)
@@ -270,14 +265,14 @@ def repeats_needed(spread: float, confidence: float, least: float) -> int | None
 
 
 def level(logs: Sequence[float]) -> float:
-    """Return the centre of log seconds; 0 without any."""
+    """Return the centre; 0 without logs."""
     return centre(logs) if logs else 0.0
 
 
 def robust_change(now: Sequence[float], before: Sequence[float], p: float = INTERVAL_P) -> Change:
-    """Return the change between two sets of at least three log seconds each.
+    """Return the change between sets of at least three log seconds.
 
-    An empty set is the version by whose times the others were divided. `p` is the quantile of t at the bounds.
+    An empty set is the version by whose times others were divided. `p` is the bounds' quantile of t.
     """
     sd, freedom = spread_within([logs for logs in (now, before) if logs])
     error = sd * math.sqrt(_variance(len(now)) + _variance(len(before)))
@@ -285,7 +280,7 @@ def robust_change(now: Sequence[float], before: Sequence[float], p: float = INTE
 
 
 def change_from_middle(own: Sequence[float], good: Sequence[float], bad: Sequence[float]) -> Change:
-    """Return a set's change from the middle between two others, in log seconds."""
+    """Return a set's change from the middle of two others."""
     sd, freedom = spread_within([logs for logs in (own, good, bad) if logs])
     ends = (_variance(len(good)) + _variance(len(bad))) / 4
     error = sd * math.sqrt(_variance(len(own)) + ends)
@@ -357,7 +352,7 @@ def _change(
 
 
 def _to_exclude(spread: float, margin: float, effect: RunEffect) -> int | None:
-    """Return the repeats of each side that exclude an absent change by `margin` with even odds."""
+    """Return each side's repeats that exclude an absent change by `margin` with even odds."""
     half = _half(effect.added_to(Interval(1.0, 1.0, 1.0), EXCLUDING))
     left = (ROOM * math.log1p(margin)) ** 2 - half**2
     return repeats_needed(spread, EXCLUDING, math.expm1(math.sqrt(left))) if left > 0 else None

@@ -1,6 +1,6 @@
-"""Find steps that the gate missed, and drifts that its baseline follows.
+"""Steps that the gate missed, and drifts that its baseline follows.
 
-Weekly, by change points in the past, and by an anchor of fixed nights, in log seconds.
+Weekly, in log seconds, by past change points and an anchor of fixed nights.
 """
 
 import math
@@ -51,8 +51,8 @@ LEAK = 0.05  # largest share by which a series can differ from its anchor unrepo
 class Step:
     """A change of level in the past.
 
-    `run` is the first night at the new level, with an error of about two nights; `nights` is its distance from
-    the newest; `share` is seconds after over before, minus 1.
+    `run`: first night at the new level, within about two nights; `nights` before the newest; `share`: seconds
+    after over before, minus 1.
     """
 
     run: str
@@ -61,16 +61,15 @@ class Step:
 
     @property
     def sentence(self) -> str:
-        """Return the words of a ticket."""
         since = f"since night {self.run}, {self.nights} nights ago"
         return f"{share_in_words(self.share)} {since}, which the nightly gate did not detect"
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The change from a series' anchor to its newest week, less the confirmed changes between.
+    """The change from anchor to newest week, less confirmed changes between.
 
-    `first` and `last` are nights of the anchor. The interval of `change` holds for the whole panel.
+    The interval of `change` holds for the whole panel.
     """
 
     first: str
@@ -79,24 +78,23 @@ class Drift:
 
     @property
     def share(self) -> float:
-        """Return the seconds of the newest week over the anchor's, minus 1."""
+        """Return seconds of the newest week over the anchor's, minus 1."""
         return self.change.share.value
 
     @property
     def shown(self) -> bool:
-        """Return whether the change is significant and larger than `LEAK`."""
+        """Return whether it is significant and larger than `LEAK`."""
         return self.change.direction(LEAK) != 0
 
     @property
     def sentence(self) -> str:
-        """Return the words of a ticket."""
         low, high = (100 * (bound or 0.0) for bound in (self.change.share.low, self.change.share.high))
         nights = f"nights {self.first} to {self.last}, its anchor"
         return f"{self.change} ({low:+.1f} to {high:+.1f} %) than in {nights}"
 
 
 def steps(log_s: Floats, penalty: float = PENALTY) -> list[tuple[int, float]]:
-    """Return the index of the first night of each new level, and the share of the step.
+    """Return first nights of new levels by index, and shares of the steps.
 
     A step is at least a week old and larger than `LEAST_CHANGE`. Source: R. Killick et al., Optimal detection
     of changepoints with a linear computational cost, 2012.
@@ -125,7 +123,7 @@ def past_steps(
 
     Args:
         filed: nights of filed steps: a step within a week of one is the same.
-        changes: confirmed ones: the last step before one, in its direction, is the same change.
+        changes: the last step before one, in its direction, is the same change.
     """
     column = range(len(panel.runs))[column]
     log_s, control, beta = _past(panel, column)
@@ -157,12 +155,12 @@ def against_anchor(
 ) -> dict[SeriesKey, Drift]:
     """Compare the week up to a column with the anchor.
 
-    The anchor is the nights around the channel's pinned run, such as its last release; without one, or in a
-    younger segment, the segment's first nights.
+    The anchor is the nights around the channel's pinned run, such as a release; else the segment's first
+    nights.
 
     Args:
         pinned: run by channel.
-        changes: confirmed ones. The anchor lies on one side of each, the newest nights after all.
+        changes: the anchor lies on one side of each, the newest nights after all.
     """
     column = range(len(panel.runs))[column]
     if column + 1 < ANCHOR + WEEK:
@@ -189,9 +187,9 @@ def against_anchor(
 
 
 def noise(values: Floats) -> Floats:
-    """Return the night-to-night standard deviation of each row, robust to changes of level.
+    """Return each row's night-to-night standard deviation, robust to changes of level.
 
-    By the differences between successive nights; for correlated nights the larger long-run one of an AR(1).
+    By differences between nights; for correlated nights the larger long-run one of an AR(1).
     """
     order = np.argsort(~np.isfinite(values), axis=1, kind="stable")  # numbers first
     moves = np.diff(np.take_along_axis(values, order, axis=1))
@@ -261,9 +259,9 @@ def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Flo
 
 
 def _not_of_the_box(step: float, control: Floats, at: int, beta: float) -> bool:
-    """Return whether most of a step, and more than `LEAST_CHANGE`, remains without its control's step.
+    """Return whether most of a step, and more than `LEAST_CHANGE`, remains without its control's.
 
-    The noise of the control lowers its fitted weight, which leaves part of the machine's step.
+    Noise lowers the control's fitted weight, which leaves part of the machine's step.
     """
     before, after = control[max(0, at - 2 * ANCHOR) : at], control[at : at + 2 * ANCHOR]
     if beta == 0 or min(np.isfinite(before).sum(), np.isfinite(after).sum()) < FEWEST:

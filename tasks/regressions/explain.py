@@ -1,4 +1,4 @@
-"""The likely causes of a change: machine, clock, the whole target, stack, commits."""
+"""Likely causes: machine, clock, whole target, stack, commits."""
 
 import math
 import statistics
@@ -39,7 +39,7 @@ UNCONTROLLED = "No control ran with it, so a machine that changed for some night
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """Seconds of a repeat, and its clock; None if the machine does not report it."""
+    """Seconds of a repeat, and its clock; None if unknown."""
 
     seconds: float
     clock_mhz: float | None
@@ -47,7 +47,7 @@ class Clocked:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field that differs from before, as text."""
+    """A field that differs, as text."""
 
     name: str
     old: str
@@ -55,10 +55,7 @@ class Difference:
 
 
 def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> str:
-    """Explain a change by that of the fresh runs' controls; else return an empty text.
-
-    `control_s` is the usual seconds of the control.
-    """
+    """Explain a change by the controls', whose usual seconds are `control_s`; else empty."""
     controls = [seconds for seconds in fresh.control_s if seconds > 0]
     if not result.box or not controls or not control_s > 0:
         return ""
@@ -68,13 +65,13 @@ def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> str:
 
 
 def uncontrolled(result: SuspectResult, fresh: FreshRuns) -> str:
-    """Return that the machine can be the cause of a change without controls; else empty."""
+    """State that the machine can be the cause of a change without controls; else return empty."""
     is_controlled = any(seconds > 0 for seconds in fresh.control_s)
     return UNCONTROLLED if result.confirmed and not is_controlled else ""
 
 
 def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float]) -> float | None:
-    """Return a record's median SM clock; None on a CPU, whose clock no probe reads."""
+    """Return the median SM clock; None on a CPU, whose clock no probe reads."""
     start_s, end_s = probes.get("window_start_s", -math.inf), probes.get("window_end_s", math.inf)
     samples = zip(monitor.get("t_s", ()), monitor.get("gpu_sm_clock_mhz", ()), strict=False)
     within = [mhz for t_s, mhz in samples if start_s <= t_s <= end_s and mhz > 0]
@@ -82,7 +79,7 @@ def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float
 
 
 def clocks(before: Iterable[Clocked], after: Iterable[Clocked]) -> str:
-    """Explain a change by the clock; return an empty text if it is unknown or unchanged."""
+    """Return empty if the clock is unknown or unchanged."""
     sides = [
         [(c.seconds, c.clock_mhz) for c in side if c.clock_mhz and c.seconds > 0] for side in (before, after)
     ]
@@ -104,9 +101,9 @@ def clocks(before: Iterable[Clocked], after: Iterable[Clocked]) -> str:
 
 
 def whole_targets(screening: Screening, results: Iterable[SuspectResult]) -> dict[str, tuple[SeriesKey, ...]]:
-    """Return, by hardware, the confirmed changes that make one ticket together.
+    """Return confirmed changes that make one ticket, by hardware.
 
-    They are at least `LEAST_SERIES` in one direction, and half of the series compared tonight.
+    At least `LEAST_SERIES` in one direction, and half of tonight's series.
     """
     by_key = {result.key: result for result in results}
     watched: dict[str, int] = defaultdict(int)
@@ -125,7 +122,7 @@ def whole_targets(screening: Screening, results: Iterable[SuspectResult]) -> dic
 
 
 def target(hardware: str, shares: Sequence[float], watched: int) -> str:
-    """Explain a ticket for a whole hardware, from the shares of its changed series."""
+    """Explain a whole hardware's ticket."""
     least, middle, most = map(share_in_words, (min(shares), statistics.median(shares), max(shares)))
     return (
         f"{len(shares)} of {watched} series of {hardware} changed in the same night, by the median {middle} "
@@ -134,7 +131,7 @@ def target(hardware: str, shares: Sequence[float], watched: int) -> str:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Return the differences of the stack; an unknown value is not one."""
+    """Return differences; an unknown value is not one."""
     old, new = _facts(before), _facts(after)
     triples = [(name, old[name], new[name]) for name in old if name in new]
     was, now = before.get("variables"), after.get("variables")
@@ -145,15 +142,15 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 
 def stack(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Explain a change by that of the stack; else return an empty text."""
+    """Return empty without differences."""
     changes = [f"{each.name} {each.old} → {each.new}" for each in differences(before, after)]
     return f"The stack has changed: {'; '.join(changes)}." if changes else ""
 
 
 def first_changed(log_s: Floats, centre: float, change: float) -> int:
-    """Return the index of the night from which the new level fits best.
+    """Return the night from which the new level fits best, by index.
 
-    `log_s` is adjusted, NaN for no number. `change` is the confirmed log share, not 0.
+    `log_s` is adjusted, NaN for no number. `change`: log share, not 0.
     """
     nearer = np.nan_to_num((log_s - centre - change / 2) * change)  # above 0: nearer to the new level
     since = np.cumsum(nearer[::-1])  # of the last night, the last two, …: the log likelihood of each start
@@ -168,9 +165,9 @@ def last_before(series: Series, run: str) -> Observation | None:
 
 
 def commits(good: str, bad: str) -> str:
-    """Explain a change by the commits between two nights; return an empty text if one is unknown.
+    """Explain a change by the commits between nights; empty if one is unknown.
 
-    A commit can have uncommitted changes. A user's script has the ids of its code.
+    A commit can have uncommitted changes. A script has its code's ids.
     """
     if good.startswith(TREE) and bad.startswith(TREE):
         old, new = (tree.removeprefix(TREE)[:SHORT] for tree in (good, bad))

@@ -1,4 +1,4 @@
-"""The file `gate.json`: the nightly gate's verdicts on one night."""
+"""`gate.json`: the gate's verdicts on one night."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ Seconds = tuple[float | None, ...]
 
 
 class StoredChange(Strict):
-    """A `ConfirmedChange` as JSON, with null for NaN."""
+    """A `ConfirmedChange`, with null for NaN."""
 
     hardware: str
     case: str
@@ -34,7 +34,6 @@ class StoredChange(Strict):
 
     @classmethod
     def of(cls, change: ConfirmedChange) -> "StoredChange":
-        """Return the stored form of a change."""
         fresh, names = change.fresh, ("share", "z", "spread", "beta", "shared", "freedom")
         return cls(
             hardware=change.key.hardware,
@@ -45,7 +44,6 @@ class StoredChange(Strict):
         )
 
     def change(self, run: str, channel: str) -> ConfirmedChange:
-        """Return the stored change."""
         fresh = FreshRuns(_numbers(self.seconds), _numbers(self.control_s))
         key = SeriesKey(self.hardware, self.case, channel)
         behaviour = self.spread, self.beta, self.shared, self.freedom
@@ -53,16 +51,13 @@ class StoredChange(Strict):
 
 
 class SeriesVerdict(Strict):
-    """The verdict of a night on one series.
+    """One night's verdict on a series.
 
     Attributes:
         seconds: per step.
         z: distance from the baseline in spreads of a night.
-        share: seconds of the fresh runs over those before, minus 1.
+        share: of fresh runs' seconds over those before, minus 1.
         smallest_change: detected with even odds.
-        nights: in its baseline.
-        beta: weight of the control.
-        because: sentences that explain it.
     """
 
     hardware: str
@@ -78,13 +73,12 @@ class SeriesVerdict(Strict):
 
 
 class Ticket(Strict):
-    """A finding that needs attention, filed once.
+    """A finding, filed once.
 
     Attributes:
-        kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (a change that no
-            single night shows).
+        kind: `target` is a whole machine, `leak` a change that no single night shows.
         share: seconds over those before, minus 1, of the worst case.
-        since: the nights in which a leak probably began.
+        since: nights in which a leak probably began.
     """
 
     kind: str
@@ -97,17 +91,16 @@ class Ticket(Strict):
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the night fails because something is slower."""
         return self.share is not None and self.share > 0
 
 
 class Verdicts(Strict):
-    """The content of a night's `gate.json`.
+    """The content of `gate.json`.
 
     Attributes:
         confirm_z: standard errors that fresh runs had to exceed.
-        confirmations: the runs that measured suspects again.
-        odd: sentences about unreadable nights.
+        confirmations: runs that measured suspects again.
+        odd: on unreadable nights.
     """
 
     schema_version: int = SCHEMA
@@ -122,12 +115,11 @@ class Verdicts(Strict):
 
     @property
     def bad(self) -> list[Ticket]:
-        """Return the tickets that make the night fail."""
         return [ticket for ticket in self.tickets if ticket.is_bad]
 
     @property
     def answer(self) -> str:
-        """Return the result in a few sentences, tickets first."""
+        """Return a few sentences, tickets first."""
         counts = Counter(verdict.state for verdict in self.series)
         states = ", ".join(f"{count} {state}" for state in SeriesState if (count := counts[state]))
         sentences = [ticket.sentence for ticket in self.tickets[:LISTED]]
@@ -142,16 +134,14 @@ class Verdicts(Strict):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no series has a number."""
         return all(verdict.seconds is None for verdict in self.series)
 
     def confirmed(self) -> list[ConfirmedChange]:
-        """Return the confirmed changes, for later nights."""
         return [stored.change(self.run, self.channel) for stored in self.changes]
 
 
 def write_verdicts(folder: Path, verdicts: Verdicts) -> None:
-    """Write a night's `gate.json` into its run's folder.
+    """Write a night's `gate.json`.
 
     Raises:
         GridbenchError: it cannot be written.
@@ -163,10 +153,10 @@ def write_verdicts(folder: Path, verdicts: Verdicts) -> None:
 
 
 def read_verdicts(folder: Path) -> Verdicts | None:
-    """Read the verdicts of the night in a folder; None if it was not judged yet.
+    """Return None if the night is not judged yet.
 
     Raises:
-        GridbenchError: the file is corrupt or of another version.
+        GridbenchError: corrupt or of another version.
     """
     path = folder / FILE
     try:

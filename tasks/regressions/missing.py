@@ -1,4 +1,4 @@
-"""Report missing numbers: in a series, in part of a cell, or in many series of a night."""
+"""Missing numbers: in a series, a cell's part, or many series."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ CHANCE = 1e-3  # chance of as many failures in a night, by earlier nights
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Each night's number of planned series, and of those without a number."""
+    """Planned series by night, and those without a number."""
 
     runs: tuple[str, ...]
     planned: Ints
@@ -30,7 +30,7 @@ class Failures:
 
 
 def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKey, str]:
-    """Return a sentence for each missing series, with its verdicts since."""
+    """Return a sentence by series, with its verdicts since."""
     until = {*screening.panel.runs[: screening.column + 1]}
     nights = {s.key: [night for night in reversed(s.nights) if night.run in until] for s in all_series}
     sentences = {}
@@ -48,9 +48,9 @@ def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKe
 
 
 def in_part(rows: pd.DataFrame, run: str) -> str:
-    """Return a sentence on cells that have a number although some repeats are broken.
+    """Name cells that have a number although repeats are broken.
 
-    The machine's state does not explain a verdict such as `wrong`, which the other repeats would hide.
+    The machine's state does not explain a verdict such as `wrong`, which other repeats would hide.
     """
     rows = rows.drop_duplicates([*CELL, "repeat"], keep="last")
     sound = counting(rows)
@@ -66,7 +66,6 @@ def in_part(rows: pd.DataFrame, run: str) -> str:
 
 
 def failures(all_series: Sequence[Series]) -> Failures:
-    """Count the failures of each night among the series that it planned."""
     nights = {(night.at, night.run) for series in all_series for night in series.nights}
     runs = tuple(run for _, run in sorted(nights))
     columns = {run: index for index, run in enumerate(runs)}
@@ -79,18 +78,18 @@ def failures(all_series: Sequence[Series]) -> Failures:
 
 
 def share_of_not_ok(counted: Failures) -> Floats:
-    """Return the share of each night's series without a number; NaN without a plan."""
+    """Return NaN without a plan."""
     nothing = np.full(len(counted.runs), np.nan)
     shares: Floats = np.divide(counted.failed, counted.planned, out=nothing, where=counted.planned > 0)
     return shares
 
 
 def more_than_ever(counted: Failures, column: int = -1) -> str:
-    """Return a sentence if more series failed than earlier nights suggest; else an empty text.
+    """Return a sentence if more series failed than in earlier nights; else empty.
 
-    Failures come in groups, for example when a machine is gone. So their number must be beyond chance by the
-    nights before without the worst of them, and few of these can be as bad. The last week is excluded, so that
-    a lasting failure does not become usual at once.
+    Failures come in groups, such as a lost machine. So they must be beyond chance by the nights before
+    without the worst, few of which can be as bad. The last week is excluded, so that a lasting failure does
+    not become usual.
     """
     from scipy.stats import betabinom  # type: ignore[import-untyped] # slow: takes more than a second
 

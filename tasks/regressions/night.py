@@ -1,4 +1,4 @@
-"""Read one night and its history from the results store, and screen it."""
+"""Read a night and its history, and screen it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,10 @@ class JudgedNight:
     """A night, judged by those before it.
 
     Attributes:
-        series: of its channel, up to this night, in the order of the panel.
-        fresh: fresh runs of suspects.
-        confirmed_by: runs that measured them.
+        series: of its channel, up to this night, in the panel's order.
         changes: confirmed before, oldest first.
-        filed: earlier tickets, each with its night, oldest first.
-        unfiled: earlier nights without tickets, because they were interrupted.
-        problems: a sentence for each unreadable part.
+        filed: earlier tickets by night, oldest first.
+        unfiled: interrupted earlier nights without tickets.
     """
 
     night: PastRun
@@ -47,7 +44,7 @@ class JudgedNight:
 
     @property
     def to_confirm(self) -> dict[str, tuple[str, ...]]:
-        """Return the cases of the suspects to measure again, by hardware."""
+        """Return suspects' cases to measure again, by hardware."""
         cases: dict[str, tuple[str, ...]] = {}
         for key in self.screening.suspects:
             if key not in self.fresh:
@@ -57,15 +54,15 @@ class JudgedNight:
 
     @property
     def repeats(self) -> int:
-        """Return the number of fresh processes for each suspect."""
+        """Return fresh processes per suspect."""
         return RERUNS * self.night.plan.repeats
 
 
 def judge_night(results: Path, run: str, without: Collection[str] = ()) -> JudgedNight:
-    """Judge a night by the nights before it, except those in `without`.
+    """Judge a night by those before it, except `without`.
 
     Raises:
-        GridbenchError: there is no such night, or its plan cannot be read.
+        GridbenchError: no such night, or an unreadable plan.
     """
     nights, problems = read_nights(results)
     night = next((night for night in nights if night.plan.run == run), None)
@@ -103,7 +100,7 @@ def _fresh(results: Path, night: PastRun, runs: Sequence[str]) -> dict[SeriesKey
 
 
 def _stored(past: Sequence[PastRun]) -> tuple[dict[str, Verdicts], list[str], list[str]]:
-    """Return earlier nights' stored verdicts by run; the damaged nights; a sentence on each of these."""
+    """Return verdicts by run, damaged nights, and a sentence on each of these."""
     stored, damaged, problems = {}, [], []
     for night in past:
         try:
@@ -122,9 +119,9 @@ def _changes(
     confirming: Mapping[str, Sequence[str]],
     panel: SeriesPanel,
 ) -> list[ConfirmedChange]:
-    """Return the changes confirmed in the nights before.
+    """Return changes confirmed before.
 
-    A night whose `gate.json` is missing or damaged is judged again from its records.
+    A night whose `gate.json` is missing or damaged is judged again.
     """
     changes: list[ConfirmedChange] = []
     for night in past:

@@ -1,4 +1,4 @@
-"""Screen a night for suspects, and confirm them by fresh runs and the nights before."""
+"""Screen a night for suspects, and confirm them by fresh runs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ AGREEMENT = (
 
 
 class SeriesState(StrEnum):
-    """The state of a series after a night."""
+    """A series after a night."""
 
     WARMING = "warming"  # too few nights to judge
     WATCHING = "watching"
@@ -51,14 +51,14 @@ class SeriesState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedChange:
-    """A confirmed change, with all that later nights need.
+    """A confirmed change, for later nights.
 
     Attributes:
-        run: the night of the suspicion.
-        share: seconds over those before, minus 1.
+        run: the suspected night.
+        share: seconds over before, minus 1.
         z: the change in standard errors.
-        fresh: the fresh runs that confirmed it.
-        spread, beta, shared, freedom: of the baseline before it.
+        fresh: the confirming runs.
+        spread, beta, shared, freedom: of the baseline before.
     """
 
     key: SeriesKey
@@ -77,7 +77,7 @@ class Screening:
     """A night before its suspects are measured again.
 
     Attributes:
-        signs: +1 for a series that seems slower, -1 for faster, else 0.
+        signs: +1 for slower, -1 for faster, else 0.
         z: distance from the baseline in spreads of a night.
         smallest: change (share) detected with even odds.
         confirm_z: standard errors that fresh runs must exceed.
@@ -93,11 +93,9 @@ class Screening:
 
     @property
     def suspects(self) -> list[SeriesKey]:
-        """Return the series to measure again tonight."""
         return [self.panel.keys[row] for row in np.flatnonzero(self.signs)]
 
     def states(self) -> list[SeriesState]:
-        """Return the state of each series before suspects are measured again."""
         missing = (self.panel.missed[:, self.column] >= MISSED) & self.panel.planned
         states = []
         for sign, is_missing, is_warming in zip(self.signs, missing, self.before.warming, strict=True):
@@ -109,12 +107,12 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class SuspectResult:
-    """The result of a suspect's fresh runs.
+    """A suspect's fresh runs.
 
     Attributes:
-        change: confirmed or not; `z` is in standard errors.
+        change: confirmed or not; `z` in standard errors.
         confirmed: the change to store, if any.
-        box: whether the controls show that the machine is the cause.
+        box: controls show that the machine is the cause.
     """
 
     key: SeriesKey
@@ -125,12 +123,12 @@ class SuspectResult:
 
     @property
     def share(self) -> float:
-        """Return the seconds over those before, minus 1."""
+        """Return seconds over before, minus 1."""
         return self.change.share.value
 
 
 def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int = -1) -> Screening:
-    """Compare a night with each series' baseline; `changes` are those before it."""
+    """Compare a night with baselines, by the `changes` before it."""
     column = range(len(panel.runs))[column]
     nights = panel.until(column)
     before = baseline(nights, levels_at(panel, changes, column), panel.alone, panel.hardware)
@@ -140,10 +138,10 @@ def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int =
 
 
 def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns]) -> list[SuspectResult]:
-    """Return the results of the suspects' fresh runs.
+    """Return one per suspect.
 
-    A change opposite to the suspicion clears the suspect. With fewer than `LEAST_RERUNS` numbers it stays a
-    suspect.
+    A change opposite to the suspicion clears the suspect. With fewer than `LEAST_RERUNS` numbers it stays
+    one.
     """
     keys, run = screening.panel.keys, screening.panel.runs[screening.column]
     enough = {key for key, runs in fresh.items() if runs.count >= LEAST_RERUNS}
@@ -169,7 +167,7 @@ def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns])
 
 
 def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[Ints, Floats]:
-    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and z."""
+    """Return +1 for series slower in the last column, -1 for faster, else 0; and z."""
     moved = before.of_one_mode(before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre)
     z = np.where(before.warming, np.nan, moved / before.spread / np.sqrt(1 + before.of_centre))
     together = _with_recent(moved, np.ones(len(moved)), before)[1][:, 1:].max(axis=1, initial=-np.inf)
@@ -181,10 +179,10 @@ def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[I
 def confirmed(
     log_s: Floats, log_control_s: Floats, before: Baseline, confirm_z: float
 ) -> tuple[Ints, Floats, Floats]:
-    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the log change; z.
+    """Return +1 for slower series, -1 for faster, else 0; the log change; z.
 
-    `log_s` and `log_control_s` are (series, runs), without the suspected night, which was selected for its
-    value. `before` is that night's baseline.
+    Logs are (series, runs), without the suspected night, which was selected for its value. `before` is that
+    night's baseline.
     """
     values, moved = before.of_fresh_runs(log_s, log_control_s)
     tonight, runs = before.of_one_mode(pseudomedian(values) - before.centre), np.isfinite(values).sum(axis=1)
@@ -197,7 +195,7 @@ def confirmed(
 
 
 def _of_scatter(values: Floats, before: Baseline) -> Floats:
-    """Return the variance of fresh runs by their distances, relative to a night's.
+    """Return the variance of fresh runs, relative to a night's.
 
     Half of it is used, because few runs are a poor estimate.
     """
@@ -213,7 +211,7 @@ def _scatter(values: Floats) -> Floats:
 
 
 def _separate(values: Floats, before: Baseline) -> Floats:
-    """Return the chance, by Bayes' theorem, that the fresh runs of a night have nothing in common.
+    """Return the chance, by Bayes' theorem, that a night's fresh runs have nothing in common.
 
     Runs that share a night's state scatter less than nights do.
     """
@@ -225,9 +223,9 @@ def _separate(values: Floats, before: Baseline) -> Floats:
 
 
 def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:
-    """Return the change and its z, by fresh runs and as many earlier nights as maximise z.
+    """Return the change and z, by fresh runs and as many earlier nights as maximise z.
 
-    A series that flaps, as on a machine with slow nights, must have changed in the night before too.
+    A series that flaps must have changed in the night before too.
     """
     sizes, z = _with_recent(change, variance, before)
     z[:, 1:] -= CHOICES_Z
@@ -239,10 +237,10 @@ def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats,
 
 
 def _with_recent(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:
-    """Return (series, choices) of a change and its z: by tonight alone, with one night before, with two, …
+    """Return (series, choices) of a change and z: tonight alone, with one night before, with two, …
 
-    Both are above 0 in the change's direction. A state that runs of one night share does not last by chance.
-    Values that exceed tonight's change by more than a spread can be outliers, and are cut.
+    Both are above 0 in the change's direction. A state of one night does not last by chance. Values beyond
+    tonight's change by a spread can be outliers, and are cut.
     """
     size = np.abs(change)[:, None]
     recent = before.of_one_mode(before.recent) * np.sign(change)[:, None]
@@ -256,7 +254,6 @@ def _with_recent(change: Floats, variance: Floats, before: Baseline) -> tuple[Fl
 
 
 def levels_at(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int) -> SeriesLevels:
-    """Return each series' level in a night."""
     levels, changes = SeriesLevels.new(len(panel.keys)), tuple(changes)
     levels.segment[:] = levels.start[:] = panel.segment[:, column]
     for begin in np.unique(panel.segment[panel.alike[:, column], column]):

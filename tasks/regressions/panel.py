@@ -13,19 +13,19 @@ from tasks.regressions.series import Observation, Series, SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class SeriesPanel:
-    """Series of one channel as arrays (series, nights) of log seconds, NaN without a number.
+    """One channel as (series, nights) of log seconds, NaN without a number.
 
     Attributes:
-        runs: the night of each column, oldest first.
-        own, own_control: variance of a number over its repeats within sessions, scaled so that the median over
-            nights is the true one; NaN if each session has one repeat.
+        runs: nights by column, oldest first.
+        own, own_control: variance over repeats within sessions, scaled so that the median over nights is
+            true; NaN if each session has one repeat.
         together: covariance of repeats and controls, scaled alike.
-        segment: column in which the segment began, as known in each night.
-        alike: whether only machine or control changed, so that numbers vary as before.
+        segment: column of its begin, as known in each night.
+        alike: only machine or control changed, so numbers vary as before.
         missed: consecutive nights without a number.
         alone: (series,) weight of a control until fitted: 1 if nights were on several machines.
         hardware: (series,) a number for each hardware.
-        planned: (series,) whether the newest night planned it.
+        planned: (series,) by the newest night.
     """
 
     keys: tuple[SeriesKey, ...]
@@ -43,19 +43,17 @@ class SeriesPanel:
     planned: Bools
 
     def select(self, rows: Ints) -> "SeriesPanel":
-        """Return the panel of some series."""
         keys = tuple(self.keys[row] for row in rows)
         arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
         return SeriesPanel(keys, self.runs, *arrays)
 
     def until(self, column: int) -> Nights:
-        """Return the nights up to a column."""
         sides = (self.log_s, self.log_control_s, self.own, self.own_control, self.together)
         return Nights(*(side[:, : column + 1] for side in sides))
 
 
 def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
-    """Return the panel, with a column for each night, oldest first."""
+    """Return nights as columns, oldest first."""
     nights = {(night.at, night.run) for series in all_series for night in series.nights}
     runs = tuple(run for _, run in sorted(nights))
     columns = {run: index for index, run in enumerate(runs)}

@@ -1,4 +1,4 @@
-"""Robust statistics of many rows at once; NaN is a missing value."""
+"""Robust statistics of rows; NaN is a missing value."""
 
 import math
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ MEDIAN_VARIANCE = (1.0, 0.5, 0.449, 0.298, 0.287, 0.215, 0.211, 0.168, 0.166, 0.
 
 
 def half_of(values: Floats) -> Floats:
-    """Return the median of each row; NaN for an empty row."""
+    """Return medians; NaN for an empty row."""
     return _quantile(np.sort(values, axis=1), _count(values), 0.5)
 
 
@@ -43,7 +43,7 @@ def median_variance(count: int) -> float:
 
 
 def typical_variance(variance: float, count: int) -> float:
-    """Return a variance of `count` values, scaled so that the median of many such is the true one.
+    """Return a variance scaled so that the median of many such is the true one.
 
     Source: Wilson and Hilferty, The distribution of chi-square, 1931.
     """
@@ -56,7 +56,7 @@ def centre(values: Sequence[float]) -> float:
 
 
 def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Return the standard deviation around the centre of each set, and its degrees of freedom.
+    """Return the standard deviation around each set's centre, and its degrees of freedom.
 
     Outliers hardly move it, unlike `pooled_variance`. Each set needs one value, one of them two.
     """
@@ -67,7 +67,7 @@ def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
 
 
 def spread_of_pairs(values: Sequence[float]) -> float:
-    """Return the standard deviation by Qn, a quartile of the distances between pairs.
+    """Return Qn, a quartile of the distances between pairs.
 
     It withstands half of the values at another level; the MAD does not. Source: Rousseeuw and Croux,
     Alternatives to the median absolute deviation, 1993.
@@ -82,7 +82,7 @@ def spread_of_pairs(values: Sequence[float]) -> float:
 
 
 def trimmed_mean(values: Floats, share: float) -> Floats:
-    """Return the mean of each row without a share of its values at each end."""
+    """Cut `share` at each end."""
     ordered, count = np.sort(values, axis=1), _count(values)
     cut, rank = np.floor(share * count)[:, None], np.arange(values.shape[1])
     kept = (rank >= cut) & (rank < count[:, None] - cut)
@@ -91,17 +91,17 @@ def trimmed_mean(values: Floats, share: float) -> Floats:
 
 
 def pseudomedian(values: Floats) -> Floats:
-    """Return the Hodges-Lehmann estimate of each row: the median of the means of all pairs.
+    """Return the Hodges-Lehmann estimate: the median of all pairs' means.
 
-    Nearly as precise as a mean; one outlier in five hardly moves it. Source: Hodges and Lehmann, Estimates of
-    location based on rank tests, 1963.
+    One outlier in five hardly moves it. Source: Hodges and Lehmann, Estimates of location based on rank
+    tests, 1963.
     """
     first, second = np.triu_indices(values.shape[1])
     return half_of((values[:, first] + values[:, second]) / 2)
 
 
 def inner_range(values: Floats) -> Floats:
-    """Return the range of each row without its extremes; 0 for fewer than 4 values."""
+    """Return the range without extremes; 0 for fewer than 4 values."""
     ordered, count = np.sort(values, axis=1), _count(values)
     rows = np.arange(len(values))
     low, high = np.minimum(1, values.shape[1] - 1), np.maximum(count - 2, 0)
@@ -109,10 +109,9 @@ def inner_range(values: Floats) -> Floats:
 
 
 def spread(values: Floats, centre: Floats) -> Floats:
-    """Return the standard deviation of each row: the mean of those by its deciles and by its MAD.
+    """Return the standard deviation: the mean of those by deciles and by MAD.
 
-    For normal values it is more precise than the MAD. Deciles withstand one outlier in ten, the MAD two kinds
-    of machine.
+    Deciles withstand one outlier in ten, the MAD two kinds of machine.
     """
     ordered, count = np.sort(values, axis=1), _count(values)
     deciles = _quantile(ordered, count, 0.9) - _quantile(ordered, count, 0.1)
@@ -120,11 +119,11 @@ def spread(values: Floats, centre: Floats) -> Floats:
 
 
 def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return for each row the middle of its two modes, half their distance, and the spread around each.
+    """Return the middle of two modes, half their distance, and the spread around each.
 
     The distance is 0 for one mode. A row has two if the best split leaves little variance, both sides have a
-    fair share of the values, and the values alternate, unlike those of a step. Source: W. D. Fisher, On
-    grouping for maximum homogeneity, 1958.
+    fair share, and values alternate, unlike a step's. Source: W. D. Fisher, On grouping for maximum
+    homogeneity, 1958.
     """
     if not values.shape[1]:
         return np.full(len(values), np.nan), np.zeros(len(values)), np.zeros(len(values))
@@ -148,7 +147,7 @@ def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def slope(values: Floats, on: Floats) -> tuple[Floats, Ints]:
-    """Return each row's least-squares slope on another, 0 to 1, and its pairs."""
+    """Return the least-squares slope, 0 to 1, and its pairs."""
     both = np.isfinite(values) & np.isfinite(on)
     count = both.sum(axis=1)
     x, y = _centred(on, both), _centred(values, both)
@@ -159,7 +158,7 @@ def slope(values: Floats, on: Floats) -> tuple[Floats, Ints]:
 
 
 def memory(scores: Floats) -> Floats:
-    """Return the correlation of neighbours in each row of standard scores; 0 if by chance."""
+    """Return the correlation of neighbours; 0 if by chance."""
     scores = np.clip(scores, -3.0, 3.0)
     before, after = scores[:, :-1], scores[:, 1:]
     both = np.isfinite(before) & np.isfinite(after)
@@ -171,9 +170,9 @@ def memory(scores: Floats) -> Floats:
 
 
 def without_tails(values: Floats, far: float, beside: int) -> Floats:
-    """Return a row's values, cut to the distance `far` from the median of `beside` neighbours.
+    """Cut values to the distance `far` from the median of `beside` neighbours.
 
-    Else a few outliers close together would look like a new level. A step stays.
+    Else a few outliers together would look like a new level. A step stays.
     """
     around = np.lib.stride_tricks.sliding_window_view(np.pad(values, beside, mode="reflect"), 2 * beside + 1)
     usual = np.median(around, axis=1)
@@ -182,7 +181,7 @@ def without_tails(values: Floats, far: float, beside: int) -> Floats:
 
 
 def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints:
-    """Return (rows, most) the first usable columns in `low` to `high`; -1 for none."""
+    """Return (rows, most) the first usable columns from `low` to `high`; -1 for none."""
     columns = np.arange(usable.shape[1])
     inside = usable & (columns >= low[:, None]) & (columns < np.reshape(high, (-1, 1)))
     order = np.argsort(~inside, axis=1, kind="stable")[:, :most]
@@ -190,7 +189,7 @@ def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints
 
 
 def lasting(correlation: Floats, most: int) -> Floats:
-    """Return (rows, most) the factors by which neighbours' correlation increases a mean's variance.
+    """Return (rows, most) factors by which neighbours' correlation increases a mean's variance.
 
     The columns are for means of 1, 2, … neighbours of an AR(1).
     """
@@ -212,7 +211,7 @@ def _count(values: Floats) -> Ints:
 
 
 def _quantile(ordered: Floats, count: Ints, share: float) -> Floats:
-    """Return a quantile of each sorted row, NaNs last.
+    """Return a quantile of sorted rows, NaNs last.
 
     Source: Hyndman and Fan, Sample quantiles in statistical packages, 1996, definition 8.
     """

@@ -1,4 +1,4 @@
-"""Compare a run with another, cell by cell, by their repeats, without a history."""
+"""Compare a run with another by repeats, without a history."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ LOAD = "load can look like a change or hide one, and no control ran to show it"
 
 
 class CellStatus(StrEnum):
-    """The status of a compared cell, the most important first."""
+    """Statuses, the most important first."""
 
     SLOWER = "slower"
     LOST = "lost"  # was valid before, and now is refused, in part or whole, or has no record
@@ -50,20 +50,18 @@ class CellStatus(StrEnum):
 
     @property
     def failed(self) -> bool:
-        """Return whether a comparison with such a cell fails."""
         return self in (CellStatus.SLOWER, CellStatus.LOST)
 
     @property
     def decided(self) -> bool:
-        """Return whether the comparison has a result."""
         return self not in (CellStatus.UNDECIDED, CellStatus.NOT_COMPARABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class CellComparison:
-    """A cell of one run compared with the same cell of another.
+    """A cell compared between two runs.
 
-    `now_s` and `before_s` are seconds per step; `why` explains the status, unless the numbers do.
+    `now_s`, `before_s`: seconds per step; `why`: unless the numbers say it.
     """
 
     cell: Cell
@@ -76,10 +74,10 @@ class CellComparison:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """A run compared with another, the slower cells first.
+    """Two runs compared, slower cells first.
 
-    `confidence` is of each interval, so that false failures over all cells are at most `FALSE_FAILURES`;
-    `notes` are other differences.
+    `confidence` of each interval: false failures over all cells are at most `FALSE_FAILURES`; `notes`: other
+    differences.
     """
 
     now: ComparedRun
@@ -90,7 +88,6 @@ class RunComparison:
     notes: tuple[str, ...] = ()
 
     def having(self, status: CellStatus) -> list[CellComparison]:
-        """Return the cells of a status."""
         return [cell for cell in self.cells if cell.status is status]
 
     def exit_code(self, allow_undecided: bool = False) -> int:
@@ -109,10 +106,10 @@ def compare_cells(
 ) -> RunComparison:
     """Compare a run with an earlier one.
 
-    Each interval has Bonferroni's confidence for all cells, separately for its upper and lower end, since only
-    slower cells fail. An unchanged cell excludes a change by two one-sided tests at 5 % each (Schuirmann,
-    1987). They need no correction: if some cell is slower by the margin, the tests of all cells exclude it with
-    a chance of at most 5 % (R. L. Berger, Multiparameter hypothesis testing and acceptance sampling, 1982).
+    Each interval has Bonferroni's confidence for all cells, separately for both ends, since only slower cells
+    fail. An unchanged cell excludes a change by two one-sided tests at 5 % each (Schuirmann, 1987), without
+    correction: if some cell is slower by the margin, the tests of all cells exclude it with a chance of at
+    most 5 % (R. L. Berger, Multiparameter hypothesis testing and acceptance sampling, 1982).
 
     Cells that `now` did not plan are not lost.
     """
@@ -161,7 +158,7 @@ def _measured(cell: Cell) -> Cell:
 
 
 def _like(ours: Mapping[Cell, Repeats], theirs: Collection[Cell]) -> dict[Cell, Repeats]:
-    """Return cells, replacing one without valid repeats by one for each of its metrics in the other run."""
+    """Replace cells without valid repeats by one per metric of the other run."""
     return {view: repeats for cell, repeats in ours.items() for view in _views(cell, theirs)}
 
 
@@ -210,10 +207,10 @@ def _verdict(cell: Repeats) -> str:
 
 
 def _decided(base: CellComparison, change: Change, limits: GateLimits, busy: Sequence[str]) -> CellComparison:
-    """Return a cell with its status by the intervals of its change.
+    """Return a cell with its status.
 
-    Only controls distinguish a change from load: the same load in all repeats widens no interval. `busy` are
-    the runs during which other programs used the machine.
+    Only controls distinguish a change from load: the same load in all repeats widens no interval. `busy`:
+    runs next to other programs.
     """
     status, why = CellStatus.UNCHANGED, ""
     direction = change.direction(limits.least)

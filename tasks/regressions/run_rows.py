@@ -1,4 +1,4 @@
-"""Read the records of a run as rows, from its table or its records."""
+"""Rows of a run, from its table or its records."""
 
 import json
 import math
@@ -46,7 +46,7 @@ class MissingColumnError(ValueError):
 
 
 def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
-    """Return one row per record with `SCHEMA`'s columns, and problems."""
+    """Return one row per record, and problems."""
     name, problems = plan.run, list[str]()
     try:
         rows = read_table(folder)
@@ -65,7 +65,7 @@ def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
 
 
 def read_table(folder: Path) -> pd.DataFrame:
-    """Return `SCHEMA`'s columns of a run's table, null if an older version lacks one.
+    """Return `SCHEMA`'s columns, null if an older version lacks one.
 
     Raises:
         MissingColumnError: it lacks a column of `NEEDED`.
@@ -87,13 +87,13 @@ def read_table(folder: Path) -> pd.DataFrame:
 
 
 def counting(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which rows are valid: sound or wide, and in older tables `ok`."""
+    """Return sound or wide rows; in older tables `ok`."""
     grade = rows["grade"].where(rows["grade"].notna(), rows["verdict"].map({"ok": "sound"}))
     return grade.isin(["sound", "wide"])
 
 
 def by_metric(rows: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """Return a row for each metric in place of its record's, with its cost as the time."""
+    """Return a row per metric in place of its record's, with its cost as the time."""
     programs = {p.case.id: p.script.program for p in plan.cases if p.script and p.script.program}
     parts = [rows[~rows["case"].isin([case for case, program in programs.items() if program.metrics])]]
     for case, program in programs.items():
@@ -115,7 +115,6 @@ def _cost(text: object, metric: Metric) -> float:
 
 @cache
 def no_rows() -> pd.DataFrame:
-    """Return the same columns without a row."""
     return _frame(pd.DataFrame())
 
 

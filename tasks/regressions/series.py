@@ -1,4 +1,4 @@
-"""The types of a history: a case on one hardware through a channel's nights."""
+"""A case on one hardware through a channel's nights."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,11 +9,11 @@ MISSING = "missing"  # the verdict of a night that planned the cell and has no r
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeriesKey:
-    """The identity of a series.
+    """A series' identity.
 
     Attributes:
         case: such as `matmul/n=5000/fp32`.
-        channel: the watched software, such as `main` or `release`.
+        channel: the watched software, such as `release`.
     """
 
     hardware: str
@@ -22,7 +22,7 @@ class SeriesKey:
 
     @property
     def id(self) -> str:
-        """Return a stable id, such as `local-cpu/matmul/n=5000/fp32@main`."""
+        """Return such as `local-cpu/matmul/n=5000/fp32@main`."""
         return f"{self.hardware}/{self.case}@{self.channel}"
 
 
@@ -32,16 +32,16 @@ class Observation:
 
     Attributes:
         at: time of the plan, UTC.
-        seconds: per step, exp of the median log of the valid repeats.
-        control_s: the same of their valid controls.
+        seconds: exp of the median log of valid repeats.
+        control_s: of their valid controls.
         variance, control_variance: of these logs; None if each session has fewer than two.
-        covariance: of repeats and their controls; None if each session has fewer than two pairs.
+        covariance: with controls; None if each session has fewer than two pairs.
         verdict: `ok` if one repeat was, else the commonest; `missing` without a record.
-        machine_id: hash of hardware and driver; `environment_id` adds the stack.
-        commit: of the measured code; of a user's script, the id of its code.
-        reference: id of the frozen environment of the control.
-        repeats, sessions: valid repeats, and sessions within which variances are computed.
-        settings: those that change the spread of its numbers.
+        machine_id: of hardware and driver; `environment_id` adds the stack.
+        commit: or the id of a script's code.
+        reference: the control's frozen environment.
+        repeats, sessions: valid ones.
+        settings: those that change the spread.
     """
 
     run: str
@@ -63,13 +63,12 @@ class Observation:
 
     @property
     def ok(self) -> bool:
-        """Return whether it has a valid number."""
         return self.seconds is not None
 
 
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
-    """Fresh runs of a suspect: seconds per step, and those of their controls; NaN for failed ones.
+    """Seconds per step of a suspect and its controls; NaN for failed runs.
 
     Each has as many repeats as a night, because a baseline's spread is that of nights.
     """
@@ -79,7 +78,6 @@ class FreshRuns:
 
     @property
     def count(self) -> int:
-        """Return the number of runs with a number."""
         return sum(seconds > 0 for seconds in self.seconds)
 
 
@@ -87,7 +85,7 @@ class FreshRuns:
 class Series:
     """A series, oldest night first.
 
-    `planned` is whether the channel's newest night planned it: a renamed or dropped case is not missing.
+    `planned` by the channel's newest night: a dropped case is not missing.
     """
 
     key: SeriesKey
@@ -96,9 +94,9 @@ class Series:
 
     @property
     def changes(self) -> dict[int, tuple[str, ...]]:
-        """Return each later segment's start, by index, with its changes.
+        """Return later segments' starts, by index, with their changes.
 
-        An unknown machine, reference or setting never starts one.
+        An unknown machine, reference or setting starts none.
         """
         starts: dict[int, tuple[str, ...]] = {}
         latest: dict[str, str] = {}
@@ -112,10 +110,8 @@ class Series:
 
     @property
     def segment_start(self) -> int:
-        """Return the index of the first night of the current segment."""
         return max(self.changes, default=0)
 
     @property
     def segment(self) -> tuple[Observation, ...]:
-        """Return the nights of the current segment."""
         return self.nights[self.segment_start :]

@@ -1,4 +1,4 @@
-"""Read the history of `history`, the nightly gate, `bisect` and `site`."""
+"""The history of `history`, the nightly gate, `bisect` and `site`."""
 
 import math
 import re
@@ -29,7 +29,7 @@ FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: 
 class PastRun:
     """One run of a results folder.
 
-    `at` is the time of its plan, UTC; `rows` have the columns of `run_rows.SCHEMA`, none before they are read.
+    `at`: time of its plan, UTC; `rows`: columns of `run_rows.SCHEMA`, none before they are read.
     """
 
     folder: Path
@@ -39,17 +39,17 @@ class PastRun:
 
     @property
     def channel(self) -> str:
-        """Return its software channel; empty for a run that is not a night."""
+        """Return empty for a run that is not a night."""
         return self.plan.night.channel if self.plan.night else ""
 
     @property
     def confirms(self) -> str | None:
-        """Return the night whose suspects it measured again, if any."""
+        """Return the night whose suspects it measured again."""
         return self.plan.night.confirms if self.plan.night else None
 
     @property
     def planned(self) -> set[tuple[str, str]]:
-        """Return hardware and case of each planned cell."""
+        """Return (hardware, case)."""
         skipped = {
             (skip.hardware, name)
             for skip in self.plan.skips
@@ -60,7 +60,7 @@ class PastRun:
 
 
 def read_plans(results: Path) -> tuple[list[PastRun], list[str]]:
-    """Return every run of a folder, without rows, oldest first, and problems."""
+    """Return runs without rows, oldest first, and problems."""
     by_name: dict[str, PastRun] = {}
     problems = []
     for name in sorted(runs(results)):
@@ -81,10 +81,10 @@ def read_plans(results: Path) -> tuple[list[PastRun], list[str]]:
 def read_nights(
     results: Path, channel: str | None = None, before: str | None = None, now: datetime | None = None
 ) -> tuple[list[PastRun], list[str]]:
-    """Return the nights of a folder, oldest first, and a sentence for each problem.
+    """Return nights, oldest first, and problems.
 
     Args:
-        before: name of a run; only nights planned before it.
+        before: a run; only nights planned before it.
         now: a later plan is in the future.
 
     Raises:
@@ -99,13 +99,13 @@ def read_nights(
 
 
 def read_others(results: Path) -> tuple[list[PastRun], list[str]]:
-    """Return the runs that are not nights, oldest first, and problems."""
+    """Return runs that are not nights, oldest first, and problems."""
     past, problems = _plans_and_left_out(results)
     return _with_rows([run for run in past if not run.channel or run.confirms is not None], problems)
 
 
 def confirmation(results: Path, run: str) -> PastRun:
-    """Return one run by its whole name.
+    """Return a run by its whole name.
 
     Raises:
         GridbenchError: there is no such run, or its plan cannot be read.
@@ -115,7 +115,7 @@ def confirmation(results: Path, run: str) -> PastRun:
 
 
 def confirmations(results: Path) -> dict[str, list[str]]:
-    """Return the folders of confirming runs, oldest first, by their night or search."""
+    """Return confirming runs, oldest first, by night or search."""
     by_night: dict[str, list[str]] = {}
     for run in read_plans(results)[0]:
         if run.confirms:
@@ -124,9 +124,9 @@ def confirmations(results: Path) -> dict[str, list[str]]:
 
 
 def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], FreshRuns]:
-    """Return a confirmation's repeats by hardware and case, in groups of as many as the night has.
+    """Return repeats by hardware and case, in groups of a night's number.
 
-    Repeats on another machine or with another reference are left out.
+    Another machine's or reference's repeats are left out.
     """
     rows = _valid_rows([confirming]).dropna(subset=["repeat"])
     night_ids = night.rows.groupby(CELL, observed=True)[["machine_id", "reference"]].first()
@@ -144,7 +144,7 @@ def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], Fre
 
 
 def series_of(nights: Sequence[PastRun]) -> list[Series]:
-    """Return the series of some nights; a planned cell without a record is `missing`."""
+    """Count a planned cell without a record as `missing`."""
     nights = sorted(nights, key=_order)
     by_key: dict[SeriesKey, dict[int, Observation]] = {}
     for index, cell, observation in _observations(nights):
@@ -162,7 +162,7 @@ def series_of(nights: Sequence[PastRun]) -> list[Series]:
 
 
 def settings_of(plan: Plan) -> str:
-    """Return the settings of a plan that affect its numbers' spread."""
+    """Return settings that affect the spread."""
     sessions = f" in {plan.sessions} sessions" if plan.sessions > 1 else ""
     return f"{plan.repeats} repeats{sessions}{', quick' if plan.quick else ''}"
 
@@ -215,9 +215,9 @@ def _with_rows(past: Iterable[PastRun], problems: list[str]) -> tuple[list[PastR
 
 
 def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
-    """Return all rows with `counts`, `night` (an index), and the logs of valid times.
+    """Return all rows with `counts`, `night` (an index), and logs of valid times.
 
-    `log_paired_s` is `log_s` of repeats with a control, `log_ratio` that over the control.
+    `log_paired_s` is of repeats with a control, `log_ratio` over the control.
     """
     rows = pd.concat([night.rows for night in nights], ignore_index=True)
     rows[CELL] = rows[CELL].astype("category")
@@ -282,7 +282,7 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
 
 
 def _variances(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return variances of repeats and of their controls within sessions, and their covariance.
+    """Return variances of repeats and of controls within sessions, and their covariance.
 
     It follows from the variances and that of the ratio. NaN if no session has two repeats.
     """

@@ -1,4 +1,4 @@
-"""Compute a night's verdicts, likely causes, and tickets."""
+"""A night's verdicts, causes, and tickets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,6 @@ from workloads.harness.records.record import Record
 
 
 def verdicts_of(judged: JudgedNight) -> Verdicts:
-    """Return the night's verdicts, by the fresh runs of its suspects."""
     screening, run = judged.screening, judged.night.plan.run
     results = {result.key: result for result in confirm_suspects(screening, judged.fresh)}
     states = screening.states()
@@ -166,9 +165,9 @@ def leaks(
     changes: Sequence[ConfirmedChange],
     filed: Sequence[tuple[str, Ticket]],
 ) -> Iterator[Ticket]:
-    """Yield, once a week, a ticket for each change that single nights missed.
+    """Yield weekly tickets for changes that single nights missed.
 
-    `changes` and `filed` (tickets, each with its night) are of the nights before.
+    `changes` and `filed` (by night) are of nights before.
     """
     if (column + 1) % WEEK:
         return

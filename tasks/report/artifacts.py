@@ -60,7 +60,6 @@ def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
 
 
 def speedup_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield one row for each cell with a result."""
     pairings = {(pairing.hardware, pairing.case): pairing for pairing in comparison.pairings}
     for summary in comparison.summaries:
         if summary.compute_s:
@@ -81,7 +80,7 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def scaling_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield a row for each number of processes, and machines with several devices."""
+    """Yield numbers of processes, and machines with several devices."""
     for family in comparison.families:
         for level in family.levels:
             shown = level_row(level)
@@ -110,7 +109,7 @@ def scaling_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def refused_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield cells with refused repeats, then the refused ratios."""
+    """Yield cells with refused repeats, then refused ratios."""
     for summary in comparison.summaries:
         if not summary.complete:
             yield {

@@ -1,4 +1,4 @@
-"""A run as a grid: groups of cases, machines, and cells."""
+"""A run as groups of cases, machines, and cells."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from workloads.harness.records.record import Record, Work
 
 @dataclass(frozen=True, slots=True)
 class CaseGroup:
-    """The cases of one workload in one precision and mode, ordered by work.
+    """Cases of one workload, precision and mode, by work.
 
-    `work` is of one step of each case in the unit of `work_title`; `whole` is whether a step is a whole job.
+    `work`: of one step, in the unit of `work_title`; `whole`: a step is a whole job.
     """
 
     workload: str
@@ -26,7 +26,7 @@ class CaseGroup:
 
     @property
     def title(self) -> str:
-        """Return the heading, such as `matmul · fp32`."""
+        """Return such as `matmul · fp32`."""
         return f"{self.workload} · {self.precision}"
 
 
@@ -34,7 +34,7 @@ class CaseGroup:
 class Grid:
     """The look-ups of every picture and table.
 
-    `machines` has the baseline first; `groups` are in the order of their first cases.
+    `machines`: the baseline first; `groups`: in the order of first cases.
     """
 
     comparison: Comparison
@@ -45,17 +45,15 @@ class Grid:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the machines, the baseline first."""
         return [machine.name for machine in self.machines]
 
     @property
     def troubled(self) -> list[Summary]:
-        """Return the cells without an ok repeat."""
+        """Return cells without an ok repeat."""
         return [summary for summary in self.comparison.summaries if not summary.ok_repeats]
 
 
 def by_cell(records: Iterable[Record]) -> dict[tuple[str, Case], list[Record]]:
-    """Return records by hardware and case."""
     cells: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
         cells.setdefault((record.hardware, record.case), []).append(record)
@@ -63,12 +61,11 @@ def by_cell(records: Iterable[Record]) -> dict[tuple[str, Case], list[Record]]:
 
 
 def median_of(records: Sequence[Record], key: Callable[[Record], float]) -> Record:
-    """Return the record with the median key, the lower one of two."""
+    """Return the lower one of two."""
     return sorted(records, key=key)[(len(records) - 1) // 2]
 
 
 def grid_of(records: Sequence[Record], comparison: Comparison) -> Grid:
-    """Return the grid of a run."""
     machines = {machine.name: machine for machine in comparison.machines}
     for summary in comparison.summaries:
         machines.setdefault(summary.cell.hardware, Machine(summary.cell.hardware, None))

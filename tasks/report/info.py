@@ -1,18 +1,16 @@
-"""The facts of a run in its report."""
+"""Facts of a run in its report."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """The facts of a run that its records do not have.
+    """Facts that a run's records do not have.
 
     Attributes:
         run: such as `2026-07-24-nightly-3f2a`, also its folder.
-        started_at: ISO 8601 with the time zone.
-        seed: of the order of cells and repeats.
-        gridbench_version: that measured and compared.
-        title: heading of the page; empty for the suite's name.
+        started_at: ISO 8601 with zone.
+        title: the suite's name if empty.
     """
 
     run: str
@@ -24,5 +22,4 @@ class RunInfo:
 
     @property
     def heading(self) -> str:
-        """Return the heading of the page."""
         return self.title or self.suite

@@ -1,4 +1,4 @@
-"""Models by machine: times, training result and size."""
+"""Models: times, training results, sizes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,14 +17,14 @@ Cells = dict[tuple[str, Case], list[Record]]
 
 
 def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[CaseGroup, Cells]]:
-    """Return the groups of cases with parameters, and their records."""
+    """Return cases with parameters."""
     cells = by_cell(records)
     with_model = {r.case for r in records if r.training or (r.work and r.work.parameters)}
     return [(group, cells) for group in grid.groups if any(case in with_model for case in group.cases)]
 
 
 def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """Return a table per model, with a row per case and machine."""
+    """Return a table per model."""
     tables: list[dict[str, Any]] = []
     for group, cells in model_groups(records, grid):
         measured = [cells[name, case] for case in group.cases for name in grid.names if (name, case) in cells]
@@ -33,7 +33,7 @@ def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """Return a row per case: each machine's device seconds and their source."""
+    """Return a row per case, with each machine's seconds and source."""
     return [
         {
             "case": f"{group.title} {size_text(case)}",
@@ -45,7 +45,7 @@ def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_time(record: Record) -> tuple[float, str] | None:
-    """Return the device time of a step and a remark, if timed."""
+    """Return a step's time and a remark."""
     if record.device_s is not None:
         waits = f"waits for its host for {percent(record.waiting_share or 0.0)} of a step"
         return record.device_s, waits if record.waits else "" if record.busy_share is not None else EVENTS
@@ -70,7 +70,7 @@ def _row(grid: Grid, repeats: Sequence[Record]) -> dict[str, Any]:
 
 
 def quality_text(record: Record) -> str:
-    """Return a summary such as `loss 2.303 to 0.412; accuracy 0.981, target 0.97`, or a dash."""
+    """Return such as `loss 2.303 to 0.412; accuracy 0.981, target 0.97`, or a dash."""
     training = record.training
     if training is None:
         return "–"

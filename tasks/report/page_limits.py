@@ -1,6 +1,6 @@
-"""Limits of a large run's page.
+"""Limits of a page.
 
-The page states the left-out parts; the files in its folder have everything.
+The page states left-out parts; files have everything.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def readable(grid: Grid, cells: int = MOST_BARS) -> Grid:
-    """Return the grid for charts: the first groups, with sizes at even distances."""
+    """Return the first groups, with sizes at even distances."""
     most = max(2, cells // max(len(grid.names), 1))
     return replace(grid, groups=tuple(_thinned(group, most) for group in grid.groups[:MOST_GROUPS]))
 
 
 def undrawn(grid: Grid) -> str:
-    """Return a sentence on the parts that `readable` leaves out, if any."""
+    """Return the parts that `readable` leaves out, if any."""
     drawn = readable(grid)
     parts = []
     if len(drawn.groups) < len(grid.groups):
@@ -37,7 +37,7 @@ def undrawn(grid: Grid) -> str:
 
 
 def firsts(values: Sequence[T], most: int = MOST_ROWS) -> tuple[Sequence[T], int]:
-    """Return the first values, and the number of the others."""
+    """Return also the number of others."""
     return values[:most], max(len(values) - most, 0)
 
 

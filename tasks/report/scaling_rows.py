@@ -1,4 +1,4 @@
-"""The scaling of processes as texts."""
+"""Scaling of processes as texts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,6 @@ _KINDS = {
 
 
 def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a table per family: heading, base, a row per number of processes."""
     return [
         {
             "title": family.title,
@@ -39,7 +38,6 @@ def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def level_row(level: ScalingLevel) -> dict[str, Any]:
-    """Return one number of processes' results as text."""
     fraction = level.serial_fraction
     css = {"perfect": "faster", "very good": "faster", "good": "faster", "poor": "slower"}
     return {
@@ -63,12 +61,12 @@ def level_row(level: ScalingLevel) -> dict[str, Any]:
 
 
 def processes_text(level: ScalingLevel) -> str:
-    """Return the number of processes, with `no DDP` if they were not a group."""
+    """Add `no DDP` without a group."""
     return f"{level.processes}" if level.grouped else f"{level.processes}, no DDP"
 
 
 def memory_text(level: ScalingLevel) -> str:
-    """Return each rank's peak memory, or the range of many; `?` if unknown."""
+    """Return each rank's peak, or the range of many; `?` if unknown."""
     ranks = [bytes_text(held) if held else "?" for held in level.memory_bytes]
     available = [held for held in level.memory_bytes if held]
     if not available:
@@ -81,13 +79,13 @@ def memory_text(level: ScalingLevel) -> str:
 
 
 def families_of_interest(comparison: Comparison) -> list[Family]:
-    """Return the families of whole jobs if there are any, else all."""
+    """Return those of whole jobs if any, else all."""
     jobs = [family for family in comparison.families if family.whole]
     return jobs or list(comparison.families)
 
 
 def median_repeat(records: Sequence[Record], level: ScalingLevel | None) -> Record | None:
-    """Return a level's valid repeat with the median time."""
+    """Return the valid repeat with the median time."""
     cell = level.cell if level and level.ok_repeats else None
     same = [r for r in records if cell and r.cell == cell and counts(r) and r.wall]
     return median_of(same, lambda record: record.wall.median_s if record.wall else 0.0) if same else None

@@ -1,4 +1,4 @@
-"""Write a run's files into its folder, each one atomically."""
+"""A run's files, each written atomically."""
 
 import io
 import logging
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 
 def write_report(folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo) -> Path:
-    """Write every file that people read; return the path of `report.html`.
+    """Return the path of `report.html`.
 
     Pictures come last, so that a failed one costs no other file.
     """

@@ -1,1 +1,1 @@
-"""Values with intervals, repeats, summaries and speedups for findings."""
+"""Values, repeats, summaries and speedups for findings."""

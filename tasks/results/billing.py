@@ -1,4 +1,4 @@
-"""The cost of a machine's time, billed by the second; light to import."""
+"""The cost of a machine's time; light to import."""
 
 from typing import overload
 
@@ -10,10 +10,9 @@ def usd(seconds: float, usd_per_hour: float) -> float: ...
 @overload
 def usd(seconds: float, usd_per_hour: float | None) -> float | None: ...
 def usd(seconds: float, usd_per_hour: float | None) -> float | None:
-    """Return the cost of a machine's time in USD; None without a price."""
     return None if usd_per_hour is None else seconds * usd_per_hour / SECONDS_PER_HOUR
 
 
 def affordable_s(left_usd: float, usd_per_hour: float) -> float:
-    """Return the seconds of machine time that the money buys, at least 0."""
+    """Return the machine time that the money buys, at least 0."""
     return max(left_usd, 0.0) / usd_per_hour * SECONDS_PER_HOUR

@@ -1,4 +1,4 @@
-"""The answer of a run with its caveats and supporting results."""
+"""A run's answer with caveats and supporting results."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ MOST_KINDS = 5  # kinds of caveats that their line names
 
 
 class Caveat(NamedTuple):
-    """A limit of the answer: its kind, which the answer counts, and the whole reason."""
+    """A limit of the answer: its kind and the whole reason."""
 
     kind: str
     reason: str
@@ -25,11 +25,10 @@ class Comparison:
     """Everything that a report states about a run.
 
     Attributes:
-        answer: at most four lines of at most 25 words, the most useful first.
-        unpaired: cells without a baseline cell, with what to run to pair them.
-        families: how cases scale with their number of processes.
-        findings: one of every kind, in the order of a report.
-        refusals: why a sound record is implausible and unused, by run, hardware, case id and repeat.
+        answer: at most four lines of at most 25 words.
+        unpaired: cells without a baseline cell, with what to run.
+        findings: one of every kind, in a report's order.
+        refusals: why a sound record is implausible.
     """
 
     baseline: str
@@ -48,7 +47,7 @@ class Comparison:
 
     @property
     def caveat_line(self) -> str:
-        """Return the number of caveats and their kinds; empty without."""
+        """Return the kinds with their numbers; else empty."""
         counted = Counter(caveat.kind for caveat in self.caveats)
         kinds = [f"{kind} ({count})" if count > 1 else kind for kind, count in counted.items()]
         if not kinds:
@@ -59,9 +58,7 @@ class Comparison:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Return the answer, its details and the reasons of its caveats."""
         return (*self.answer, *self.details, *(caveat.reason for caveat in self.caveats))
 
     def finding(self, kind: type[F]) -> F | None:
-        """Return the finding of a kind; None if there is none."""
         return next((finding for finding in self.findings if isinstance(finding, kind)), None)

@@ -1,4 +1,4 @@
-"""Differences between two sides other than the machine. Layout is chosen, so it is not a confounder."""
+"""Differences between two sides other than the machine. Layout is chosen, so it does not count."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,10 +9,9 @@ SHORT = 12  # digits of an id that are shown
 
 
 def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, ...]:
-    """Return differences in words, such as `torch: 2.13.0 against 2.12.1`.
+    """Return such as `torch: 2.13.0 against 2.12.1`.
 
-    Unknown facts are not differences. CUDA and the host count only if both sides use an accelerator: on a CPU,
-    the host is the compared machine.
+    Unknown facts are not differences. CUDA and the host count only if both sides use an accelerator.
     """
     on_cpu = any(record.device == "cpu" for record in (*side, *baseline))
     names = _ALWAYS if on_cpu else _ALWAYS | _ACCELERATED
@@ -44,7 +43,7 @@ def _facts(record: Record, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _conditions(record: Record) -> dict[str, str]:
-    """Return the conditions of a record; data that fit into only one machine's cache are not a confounder."""
+    """Return conditions without data that fit into only one machine's cache: they do not confound."""
     cache, wall, script = record.cache, record.wall, record.script
     state = ("emptied" if cache.state == "cold" else "as it was") if cache else ""
     return {
@@ -66,7 +65,7 @@ _ACCELERATED = {
 
 
 def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
-    """Return known differences of hardware and driver; else empty."""
+    """Return differences of hardware and driver; else empty."""
     if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
         return ""
     now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
@@ -98,7 +97,7 @@ def _ids(records: Sequence[Record]) -> set[str]:
 
 
 def machine_of(record: Record) -> str:
-    """Return the id of a record's machine; empty if malformed."""
+    """Return a machine's id; empty if malformed."""
     try:
         return machine_id(record.environment) if record.environment else ""
     except (AttributeError, TypeError, ValueError, OverflowError):

@@ -16,7 +16,7 @@ def confidence_of_each(count: int, false: float = FALSE) -> float:
 
 
 def holm(chances: Sequence[float | None]) -> list[bool]:
-    """Return which p values are significant after correction; unknown ones are not.
+    """Return which p values are significant; unknown ones are not.
 
     The probability that any is false is at most 5 %. Source: Holm 1979, A simple sequentially rejective
     multiple test procedure.

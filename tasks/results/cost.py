@@ -1,4 +1,4 @@
-"""Cost of time. Prices are exact, so a cost has the relative interval of its time."""
+"""Prices are exact, so a cost has the relative interval of its time."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _WORDS = {RatioVerdict.FASTER: "cheaper", RatioVerdict.SLOWER: "dearer", RatioVe
 def usd_per_million_units(
     seconds: Estimate | None, units: float | None, usd_per_hour: float | None
 ) -> Estimate | None:
-    """Return 1e6 price t / (3600 units), in USD, at `seconds` per step of `units`."""
+    """Return 1e6 price t / (3600 units), at `seconds` per step."""
     if seconds is None or not units or usd_per_hour is None:
         return None
     return scaled(seconds, 1e6 * usd(1.0, usd_per_hour) / units)
@@ -33,10 +33,9 @@ def cost_efficiency(
 ) -> Ratio | None:
     """Return (baseline price x baseline time) / (price x time); above 1 is cheaper. None without prices.
 
-    It is speedup / price ratio, so its relative interval is the speedup's. `repeats` is the smaller number of
-    the two sides. `times_s` are both sides' times, the baseline's first. `sessions` are effects of sessions,
-    `earlier` variances that earlier repeats add. Source: "Efficiency" of the AWS Batch image benchmark, (CPU
-    price x CPU time) / (GPU price x GPU time).
+    Its relative interval is the speedup's. `repeats`: of the side with fewer. `times_s`: the baseline's
+    first. `sessions`: their effects; `earlier`: variances that earlier repeats add. Source: "Efficiency" of
+    the AWS Batch image benchmark, (CPU price x CPU time) / (GPU price x GPU time).
     """
     if speedup is None or not baseline_usd_per_hour or not usd_per_hour:
         return None
@@ -48,5 +47,4 @@ def cost_efficiency(
 
 
 def cost_words(ratio: Ratio) -> str:
-    """Return `cheaper`, `dearer` or `undecided`."""
     return _WORDS[ratio.outcome]

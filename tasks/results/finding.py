@@ -1,4 +1,4 @@
-"""A finding: one result of a run. Each is a file in `tasks/findings`."""
+"""A finding is one result of a run, a file in `tasks/findings`."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from workloads.harness.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class LaneJob:
-    """A job of a lane: seconds until it started to measure, and from then until it ended.
+    """A lane's job: seconds until it measured, and from then on.
 
     Attributes:
-        stages_s: parts of `wait_s` by name, if known.
-        usd: cost of a rented machine; jobs on it subtract their time by a negative `run_s`, at no cost.
-        turns_with: other hardware entries of its box that took turns in it.
-        idle_share: its part of the machine's idle time.
+        stages_s: parts of `wait_s`, if known.
+        usd: of a rented machine; jobs on it subtract their time by a negative `run_s`.
+        turns_with: other entries of its box that took turns.
+        idle_share: of the machine's idle time.
     """
 
     hardware: str
@@ -35,9 +35,9 @@ class LaneJob:
 
 @dataclass(frozen=True, slots=True)
 class EarlierSession:
-    """A run whose answer this one measures again, or such a measurement.
+    """An earlier run with this answer, or its confirmation.
 
-    `suite` are the cases that count for its answer; `sessions` are effects on the ratio of two of its machines.
+    `suite`: the cases that count; `sessions`: effects on a ratio.
     """
 
     run: str
@@ -49,12 +49,11 @@ class EarlierSession:
 
 @dataclass(frozen=True, slots=True)
 class EarlierAnswer:
-    """The answer of an earlier run, which this run measures again.
+    """The answer that this run confirms.
 
     Attributes:
         run: empty if this run confirms none.
         sessions: that run, then its confirmations; empty if unreadable.
-        problem: why it cannot be read.
     """
 
     run: str = ""
@@ -67,19 +66,17 @@ NO_ANSWER = EarlierAnswer()  # of a run that confirms none
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Everything that a finding is made from.
+    """The input of every finding.
 
     Attributes:
-        cells: judged repeats of every cell whose number is a time.
-        summaries: of each of these.
-        pairings: every cell of another machine with the baseline's.
-        suite: the cases for totals.
+        cells: judged, of every cell whose number is a time.
+        pairings: with the baseline's cells.
         population: valid records of other runs that asked which machines to keep; None if this one does not.
-        earlier: the answer that this run measures again, or an empty one.
-        reported: judged repeats of the suite's cells with reported numbers.
-        number_pairings: these, each with the baseline's, by its first number.
-        forecasts: predictions kept before, of any machine and case.
-        predicted: those of this run, the newest last.
+        earlier: the confirmed answer, or an empty one.
+        reported: judged, of the suite's cells with reported numbers.
+        number_pairings: these, with the baseline's, by first number.
+        forecasts: kept before, of any machine and case.
+        predicted: by this run, the newest last.
     """
 
     records: Sequence[Record]
@@ -100,7 +97,6 @@ class Results:
 
     @property
     def suite_cells(self) -> list[Repeats]:
-        """Return the cells of the suite."""
         return [cell for cell in self.cells if cell.cell.case in self.suite]
 
 
@@ -108,10 +104,9 @@ class Finding:
     """The base of all findings.
 
     Attributes:
-        name: its key below `findings` in `benchmark_results.json`.
-        artifact: key of its table in the Prefect UI; `bench-<name>` if empty.
-        section: of the page: `script`, `machines`, `money`, `time` or `findings`.
-        order: its position, the smallest first.
+        name: key below `findings` in `benchmark_results.json`.
+        artifact: key in the Prefect UI; `bench-<name>` if empty.
+        section: `script`, `machines`, `money`, `time` or `findings`.
     """
 
     __slots__ = ()
@@ -123,7 +118,7 @@ class Finding:
 
     @classmethod
     def find(cls, results: Results) -> Self:
-        """Make the finding from a run's results; empty without content."""
+        """Make the finding; empty without content."""
         raise NotImplementedError
 
     def headline(self) -> tuple[str, ...]:
@@ -131,7 +126,6 @@ class Finding:
         return ()
 
     def table(self) -> Table | None:
-        """Return its values, or None."""
         return None
 
     def details(self) -> tuple[str, ...]:
@@ -154,5 +148,4 @@ class Sentences(Finding):
     sentences: tuple[str, ...]
 
     def observations(self) -> tuple[str, ...]:
-        """Return the sentences."""
         return self.sentences

@@ -1,4 +1,4 @@
-"""Predictions kept before their machine was measured, and how often they held."""
+"""Predictions kept before their machine was measured."""
 
 import math
 import statistics
@@ -19,18 +19,17 @@ Time = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Forecast(Strict):
-    """The predicted time of a step, as kept.
+    """The predicted time of a step.
 
     Attributes:
-        source: hardware that had measured the `case`.
-        card: model of the GPU, or the hardware on a CPU.
-        bound: the largest part of the predicted step.
+        source: the hardware that measured `case`.
+        card: the GPU's model, or a CPU's hardware.
+        bound: the step's largest part.
         low_s, high_s: the 90 % interval.
-        widened: factor of the interval from earlier forecasts, on the log.
+        widened: the interval's factor from earlier forecasts, on the log.
         made_at: UTC, ISO 8601.
         usd_per_hour: 0 if free or unknown.
         reach: its name for `--on`.
-        rests_on: the evidence in words.
     """
 
     hardware: Text
@@ -49,21 +48,18 @@ class Forecast(Strict):
 
     @property
     def log_sd(self) -> float:
-        """Return the standard deviation of the log time, by the interval."""
         return math.log(self.high_s / self.low_s) / (2 * NORMAL_90)
 
     @property
     def step_s(self) -> Estimate:
-        """Return the time of a step with its interval."""
         return Estimate(self.value_s, self.low_s, self.high_s)
 
     @property
     def usd(self) -> Estimate:
-        """Return the cost of `STEPS` steps with its interval."""
+        """Return the cost of `STEPS` steps."""
         return self.step_s.mapped(lambda step_s: usd(STEPS * step_s, self.usd_per_hour))
 
     def holds(self, measured_s: float) -> bool:
-        """Return whether the measured time is in the interval."""
         return self.low_s <= measured_s <= self.high_s
 
     def miss(self, measured_s: float) -> float:
@@ -78,7 +74,7 @@ Scored = Sequence[tuple[Forecast, float]]
 
 
 def widening(scored: Scored) -> float:
-    """Return the factor, at least 1, by which intervals must be wider to hold 90 % of the measured times.
+    """Return the factor, at least 1, for intervals to hold 90 % of measured times.
 
     Below 9 forecasts no finite factor is valid: return 1. Source: split conformal prediction, Vovk, Gammerman
     and Shafer 2005: the k-th smallest score, k = ⌈0.9 (n + 1)⌉.
@@ -89,10 +85,10 @@ def widening(scored: Scored) -> float:
 
 
 def held(scored: Scored) -> float:
-    """Return the share of measured times within their intervals."""
+    """Return the share of times within their intervals."""
     return statistics.fmean(forecast.holds(measured_s) for forecast, measured_s in scored)
 
 
 def typical_error(scored: Scored) -> float:
-    """Return the median error of the predicted times as a share."""
+    """Return the median error as a share."""
     return statistics.median(abs(f.value_s / measured_s - 1) for f, measured_s in scored)

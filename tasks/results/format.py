@@ -1,4 +1,4 @@
-"""Format numbers without digits that their interval does not support."""
+"""Numbers without digits that their interval does not support."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -25,22 +25,22 @@ def format_percent(estimate: Estimate | None) -> str:
 
 
 def format_share(share: float) -> str:
-    """Return a share such as `4.1 %`, or `over 1000 %`."""
+    """Return `4.1 %`, or `over 1000 %`."""
     return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
 
 
 def format_seconds(seconds: Estimate | float | None) -> str:
-    """Return a time (s) as `12.3 ms (12.1–12.5)`."""
+    """Return `12.3 ms (12.1–12.5)`."""
     return "–" if seconds is None else _scaled(seconds, _SECONDS)
 
 
 def format_energy(joules: Estimate | float) -> str:
-    """Return an energy (J) as `24.5 J (24.3–24.7)`, `2.00 pJ`."""
+    """Return `24.5 J (24.3–24.7)`, `2.00 pJ`."""
     return _scaled(joules, JOULES)
 
 
 def format_plus_minus(seconds: Estimate) -> str:
-    """Return `1.23 ms ± 2.1 %` by the larger half of the interval, or a factor above 100 %."""
+    """Return `1.23 ms ± 2.1 %` by the larger half; above 100 % a factor."""
     if seconds.low is None or seconds.high is None or not seconds.value:
         return format_seconds(seconds)
     share = max(seconds.high - seconds.value, seconds.value - seconds.low) / seconds.value
@@ -50,7 +50,7 @@ def format_plus_minus(seconds: Estimate) -> str:
 
 
 def format_duration(seconds: Estimate | float | None) -> str:
-    """Return a duration (s) as `52.1 h (50.3–53.9)`."""
+    """Return `52.1 h (50.3–53.9)`."""
     value = seconds.value if isinstance(seconds, Estimate) else seconds or 0.0
     size, unit = next(((size, unit) for least, size, unit in _LONG if value >= least), (1.0, ""))
     if seconds is None or not unit:
@@ -61,7 +61,7 @@ def format_duration(seconds: Estimate | float | None) -> str:
 
 
 def format_usd(usd: Estimate | float | None) -> str:
-    """Return an amount as `$0.0122 (0.0120–0.0124)`."""
+    """Return `$0.0122 (0.0120–0.0124)`."""
     if usd is None:
         return "–"
     if not isinstance(usd, Estimate):
@@ -71,9 +71,9 @@ def format_usd(usd: Estimate | float | None) -> str:
 
 
 def format_estimate(estimate: Estimate, unit: str) -> str:
-    """Return value, unit and bounds, to the place that the interval supports.
+    """Return value, unit and bounds.
 
-    The last place is at most a fifth of the half-width, so rounding moves a bound by a tenth of it.
+    The last place is at most a fifth of the half-width, so rounding moves a bound by a tenth.
     """
     if estimate.low is None or estimate.high is None:
         return f"~{significant(estimate.value, BARE)}{unit}"
@@ -81,19 +81,19 @@ def format_estimate(estimate: Estimate, unit: str) -> str:
 
 
 def format_bounds(estimate: Estimate) -> str:
-    """Return bounds as `26.1–28.4`, in the value's digits; else empty."""
+    """Return `26.1–28.4`, in the value's digits; else empty."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{_shown(estimate.low, estimate)}–{_shown(estimate.high, estimate)}"
 
 
 def capitalised(text: str) -> str:
-    """Return a text with a capital first letter; the others stay."""
+    """Keep the other letters, unlike `str.capitalize`."""
     return text[:1].upper() + text[1:]
 
 
 def listed(names: Iterable[str], most: int | None = 3) -> str:
-    """Return the first `most` names as `a, b and c`, and the number of others."""
+    """Return `a, b and c`, and the number of others."""
     known = list(names)
     if most is not None and len(known) > most:
         return f"{', '.join(known[:most])} and {len(known) - most} more"
@@ -101,26 +101,25 @@ def listed(names: Iterable[str], most: int | None = 3) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number of things, such as `1 case` and `3 cases`."""
+    """Return `1 case`, `3 cases`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def cases_text(counted: int, measured: int) -> str:
-    """Return a total's cases: `7 cases`, or `6 of 7 cases`."""
+    """Return `7 cases`, or `6 of 7 cases`."""
     whole = format_count(max(measured, counted), "case")
     return f"{counted} of {whole}" if measured > counted else whole
 
 
 def significant(value: float, digits: int) -> str:
-    """Return a number to `digits` significant digits, such as 0.0122 and 1230."""
+    """Return such as 0.0122 and 1230."""
     return _fixed(value, _place(value) + digits - 1)
 
 
 def ratio_of_rounded(over: float, under: float, step: float, under_step: float | None = None) -> Estimate:
-    """Return the ratio of two printed numbers, with bounds from their rounding to `step`.
+    """Return the ratio of printed numbers, with bounds from rounding to `step`.
 
-    A published 0.50 s / 0.01 s can be anything from 33 to 101. `under_step` is the second number's rounding if
-    it differs.
+    A published 0.50 s / 0.01 s can be from 33 to 101. `under_step`: if it differs.
     """
     half, under_half = step / 2, (step if under_step is None else under_step) / 2
     high = (over + half) / (under - under_half) if under > under_half else math.inf
@@ -132,7 +131,7 @@ def _place(value: float) -> int:
 
 
 def _shown(value: float, estimate: Estimate) -> str:
-    """Round a value or bound; if the interval is above 0, at least one digit stays."""
+    """Keep at least one digit if the interval is above 0."""
     index = _place(estimate.value) + MOST - 1
     half = ((estimate.high or 0.0) - (estimate.low or 0.0)) / 2
     index = min(index, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else index

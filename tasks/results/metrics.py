@@ -1,4 +1,4 @@
-"""The numbers that a cell's commands reported, over the valid repeats."""
+"""Numbers that commands reported, over valid repeats."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ CALL = MetricValue("time of a call", "s", Better.LOWER, 0.0)
 
 
 def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
-    """Return the numbers of each metric, by repeat; the time of a call is last."""
+    """Return each metric by repeat; the time of a call is last."""
     by_metric: dict[MetricValue, list[MetricValue]] = {}
     calls = []
     for record in cell.usable:
@@ -45,13 +45,12 @@ def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
 
 
 def promised_of(cell: Repeats) -> tuple[PromisedRate, ...]:
-    """Return the rates at promised latencies that a cell's repeats found."""
     runs = (record.script.program for record in cell.usable if record.script)
     return tuple(run.promised for run in runs if run and run.promised and _is_possible(run.promised))
 
 
 def _is_possible(search: PromisedRate) -> bool:
-    """Return whether no number of a search is negative, or too small or large for any server."""
+    """Return False for a negative number, or one too small or large for any server."""
     numbers = [search.requests_per_s, search.output_tokens_per_s, search.low, search.high or 0.0]
     numbers += [
         number for point in search.points for number in (point.output_tokens_per_s, *point.seconds) if number
@@ -63,30 +62,29 @@ def _is_possible(search: PromisedRate) -> bool:
 
 
 def has_ratio(metrics: Sequence[MetricValue]) -> bool:
-    """Return whether numbers have ratios: percentages and numbers of 0 or less do not."""
+    """Return False for percentages and numbers of 0 or less."""
     return all(metric.unit != "%" and 1 / LARGEST < metric.value < LARGEST for metric in metrics)
 
 
 def mean(metrics: Sequence[MetricValue]) -> Estimate | None:
-    """Return a metric's mean over repeats, geometric if it has ratios."""
+    """Return the mean over repeats, geometric if the metric has ratios."""
     numbers = [metric.value for metric in metrics]
     return over_repeats(numbers) if has_ratio(metrics) else mean_of(numbers)
 
 
 def mean_text(metrics: Sequence[MetricValue]) -> str:
-    """Return a metric's mean over repeats, with its unit."""
     estimate, unit = mean(metrics), metrics[0].unit
     return format_estimate(estimate, f" {unit}" if unit else "") if estimate else "–"
 
 
 def reported_text(cell: Repeats) -> str:
-    """Return the first number that a cell's command reported; else empty."""
+    """Return a command's first number; else empty."""
     first = next(iter(metrics_of(cell)), ())
     return mean_text(first) if first else ""
 
 
 def label_of(metric: Number) -> str:
-    """Return a metric's name, unit and direction, such as `p99 (ms)`."""
+    """Return such as `p99 (ms)`."""
     for terms in ((), (metric.unit,), (metric.better.value,), (metric.unit, metric.better.value)):
         text = f"{metric.name} ({', '.join(terms)})" if any(terms) else metric.name
         with suppress(WorkloadsError):
@@ -97,24 +95,24 @@ def label_of(metric: Number) -> str:
 
 
 def series_case(case: str, metric: Number) -> str:
-    """Return a metric's id, such as `serve/batch=4/own/tokens/s`."""
+    """Return such as `serve/batch=4/own/tokens/s`."""
     return f"{case}/{label_of(metric)}"
 
 
 def watched_cases(case: Case, script: Script | None) -> list[str]:
-    """Return the ids of a command's metrics, or else of the case."""
+    """Return ids of a command's metrics, or else of the case."""
     metrics = script.program.metrics if script and script.program else ()
     return [series_case(case.id, metric) for metric in metrics] or [case.id]
 
 
 def measured_case(case: str) -> str:
-    """Return the id of the measured case, also for a metric's id."""
+    """Return the measured case's id, also for a metric's."""
     before, own, _ = case.partition(f"/{OWN}/")
     return f"{before}/{OWN}" if own else case
 
 
 def metric_in(case: str) -> Metric | None:
-    """Return the metric in an id; None for the id of a case."""
+    """Return None for the id of a case."""
     label = case.partition(f"/{OWN}/")[2]
     try:
         return metric_of(f"{label}: (x)") if label else None
@@ -123,7 +121,7 @@ def metric_in(case: str) -> Metric | None:
 
 
 def cost_of(metric: Number, number: float) -> float | None:
-    """Return a positive number, smaller is better: seconds for a time, seconds per thing for a rate.
+    """Return a positive number, smaller is better: seconds, or seconds per thing of a rate.
 
     A percentage is the exponential of its hundredth, so that log changes are differences.
     """
@@ -136,7 +134,7 @@ def cost_of(metric: Number, number: float) -> float | None:
 
 
 def number_text(case: str, cost: Estimate | float | None) -> str:
-    """Return a time, or a metric's number with its unit, by id."""
+    """Return a time, or a metric's number with its unit."""
     metric = metric_in(case)
     if metric is None or cost is None or metric.is_time:
         return format_seconds(cost)
@@ -148,7 +146,7 @@ def number_text(case: str, cost: Estimate | float | None) -> str:
 
 
 def shown(case: str, cost: Estimate | None) -> Estimate | None:
-    """Return the number of a metric for its cost, by id; a time in seconds."""
+    """Return a metric's number for its cost; a time in seconds."""
     metric = metric_in(case)
     if metric is None or cost is None:
         return cost
@@ -163,7 +161,7 @@ def _number_of(metric: Metric, cost: float) -> float:
 
 
 def change_text(case: str, change: Ratio) -> str:
-    """Return a change by id: a ratio, or points of a percentage."""
+    """Return a ratio, or points of a percentage."""
     metric = metric_in(case)
     return (
         format_ratio(change) if metric is None or metric.unit != "%" else points_text(metric, change.estimate)
@@ -171,7 +169,7 @@ def change_text(case: str, change: Ratio) -> str:
 
 
 def points_text(metric: Number, change: Estimate) -> str:
-    """Return the change of a percentage for the ratio of its costs, before over after."""
+    """Return a percentage's change for the ratio of costs, before over after."""
     sign = 1 if metric.better is Better.HIGHER else -1
     return format_estimate(change.mapped(lambda ratio: sign * 100 * math.log(ratio)), " points")
 
@@ -198,27 +196,26 @@ def viewed(cell: Repeats) -> list[Repeats]:
 
 
 def measured_of(case: Case) -> Case:
-    """Return the measured case, also for a metric's."""
     return replace(case, mode=EAGER) if metric_in(case.id) else case
 
 
 def is_of_time(metric: Number) -> bool:
-    """Return whether a price makes a number a cost: a time or a rate per second."""
+    """Return whether a price makes it a cost."""
     return metric.is_time or is_rate(metric)
 
 
 def is_rate(metric: Number) -> bool:
-    """Return whether a number is a rate per second."""
+    """Return whether it is per second."""
     return bool(metric.thing) and metric.better is Better.HIGHER
 
 
 def one_number(cells: Iterable[Repeats]) -> list[Repeats]:
-    """Return cells of one number each: a time, or the first reported number."""
+    """Return a time, or the first reported number, of each."""
     return [viewed(cell)[0] for cell in cells]
 
 
 def call_s(record: Record) -> float | None:
-    """Return the seconds of a command's valid call; None if none ended."""
+    """Return None if no valid call ended."""
     run = record.script.program if record.script else None
     return run.call_s if run else None
 

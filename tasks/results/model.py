@@ -1,4 +1,4 @@
-"""The parts of a comparison: machines, summaries, pairings, totals."""
+"""Machines, summaries, pairings, totals."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,19 @@ from workloads.harness.roofline.roofline import Bound
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The facts of a piece of hardware that a comparison needs.
+    """The facts of hardware for a comparison.
 
     Attributes:
-        price_note: source of the price, such as "on-demand, 2026-07-20".
-        devices: accelerators; 0 for a CPU machine, whose devices are its threads.
+        price_note: such as "on-demand, 2026-07-20".
+        devices: accelerators; 0 for a CPU machine.
         peak_flops: FLOP/s by precision.
-        reach: least share of its peaks that large matrix products on such a card reach.
-        price_flags: doubts about the price.
-        instance_type, purchase: those that its records must state, if planned.
-        shape: the hardware of which it is one of several machines.
-        box: the same text for entries of one computer that took turns by repeat; else empty.
+        reach: least share of peaks that large matrix products reach.
+        instance_type, purchase: that records must state, if planned.
+        shape: hardware of which it is one of several machines.
+        box: the same text for entries of one computer that took turns; else empty.
         idle_s: paid seconds after its last job.
-        slice: the MIG slice of its records, if any; its rates are then unknown.
-        gpus_called: words in drivers' names for each known model.
+        slice: the MIG slice of its records; its rates are then unknown.
+        gpus_called: words in drivers' names by model.
     """
 
     name: str
@@ -47,26 +46,24 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The repeats of one cell taken together.
+    """One cell's repeats together.
 
     Attributes:
         verdict: the gravest of the valid repeats; else that of the first repeat.
-        reasons: every reason of a repeat or of the plausibility check, once.
-        why: the reasons of the repeats with this verdict, the gravest of each first.
-        busy: whether other programs used the machine during a valid repeat; without one, during any.
-        ok_repeats: number of valid repeats: sound or wide.
-        compute_s, end_to_end_s: seconds per step (geometric mean).
-        median_s: of a typical step, less than `compute_s` if some steps are slow.
+        reasons: all, of repeats and plausibility, once.
+        why: of the repeats with this verdict, the gravest first.
+        busy: other programs ran during a valid repeat; without one, during any.
+        ok_repeats: sound or wide.
+        compute_s, end_to_end_s: per step (geometric mean).
+        median_s: less than `compute_s` if some steps are slow.
         units_per_s: total work over total time.
         cold_s: from process start to the end of the first call, median.
-        units: work of one step in the workload's unit, over all devices.
-        whole: whether a step is a whole job, timed once per repeat.
-        bound: the bottleneck, by the same run's ceilings.
-        device_s: seconds per step in which the device works, without waiting for the host if known; None if the
-            host is the device.
-        busy_share: the part of a step in which the device computes.
-        sustained_share: speed after a soak over that of the first second.
-        reported: the first number that a command reported, such as `1234 tokens/s (1200–1260)`.
+        units: of one step, over all devices.
+        whole: a step is a whole job, timed once per repeat.
+        device_s: per step, without waiting for the host if known; None if the host is the device.
+        busy_share: part of a step in which the device computes.
+        sustained_share: speed after a soak over the first second's.
+        reported: such as `1234 tokens/s (1200–1260)`.
     """
 
     cell: Cell
@@ -96,7 +93,7 @@ class Summary:
 
     @property
     def waiting_share(self) -> Estimate | None:
-        """Return the part of a step in which the device waits, if known."""
+        """Return the part of a step in which the device waits."""
         if self.busy_share is None:
             return None
         low, value, high = self.busy_share.low, self.busy_share.value, self.busy_share.high
@@ -105,43 +102,42 @@ class Summary:
 
     @property
     def waits(self) -> bool:
-        """Return whether the device waits within a step: see `Record.waits`."""
+        """Return the same as `Record.waits`."""
         return self.waiting_share is not None and self.waiting_share.value > WAITS
 
     @property
     def launch_bound(self) -> bool:
-        """Return whether the device waits for a tenth of a step: see `Record.launch_bound`."""
+        """Return the same as `Record.launch_bound`."""
         return self.busy_share is not None and LAUNCH_BOUND * self.busy_share.value < 1
 
     @property
     def grade(self) -> Grade:
-        """Return the grade of the cell: `refused` without a valid repeat."""
+        """Return `refused` without a valid repeat."""
         return self.verdict.grade if self.ok_repeats else Grade.REFUSED
 
     @property
     def complete(self) -> bool:
-        """Return whether there is a repeat and every one is valid."""
+        """Return whether there are repeats, all of them valid."""
         return 0 < self.repeats <= self.ok_repeats
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One cell compared with the baseline's cell of the same case.
+    """A cell against the baseline's.
 
     Attributes:
-        compute, end_to_end: speedups (baseline time / time); per unit of work if steps differ (weak scaling).
-        efficiency: compute speedup / (devices / baseline devices), on more devices of the same model.
-            `efficiency_band` is by its lower bound.
+        compute, end_to_end: baseline time / time; per unit of work if steps differ (weak scaling).
+        efficiency: compute speedup / (devices / baseline devices), on the same model. `efficiency_band`: by
+            its lower bound.
         scaling: `strong` (the same step on more devices) or `weak` (the same step per device).
         serial_fraction: Karp and Flatt's for strong scaling, Gustafson's for weak.
-        payback_calls: calls after which a faster machine has repaid its longer cold start; 0 if it is not
-            longer; None if the machine is not shown to be faster.
+        payback_calls: until a faster machine has repaid its longer cold start; 0 if it is not longer; None if
+            it is not shown to be faster.
         cost: (baseline price x time) / (price x time), above 1 is cheaper.
-        confounds: other differences of stack or host.
         refused: why there is no ratio; else empty.
         grade: `wide` if a side is.
-        provisional: whether a side was busy, or its CPU's speed varied.
-        own_compute: `compute` by this run's repeats alone, if earlier ones widened its interval.
+        provisional: a side was busy, or its CPU's speed varied.
+        own_compute: by this run's repeats alone, if earlier ones widened `compute`.
     """
 
     case: Case
@@ -164,13 +160,12 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Time and cost of one pass over all cases valid on every machine.
+    """One pass over all cases valid on every machine.
 
     Attributes:
-        cases: number of summed cases, of `measured` cases.
-        seconds: sum of the compute times per step.
-        geomean_speedup: geometric mean of the speedups over the baseline.
-        speedup: the baseline's seconds / these seconds.
+        cases: summed, of `measured` ones.
+        seconds: sum of compute times per step.
+        speedup: the baseline's seconds / these.
         provisional: why an idle machine can give another total; else empty.
     """
 
@@ -186,20 +181,19 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class ScalingLevel:
-    """One number of processes in a family of cases that differ only in it.
+    """One number of processes in a family.
 
     Attributes:
-        grouped: whether the processes were a group; False for the base without DDP.
-        reasons: why it is valid only in part, or not at all.
-        step_s: seconds per step (or whole job) of the slowest process.
-        units: work of a step over all processes, in `unit`.
-        over_base, over_group_of_one: speedup of throughput over the family's base, and over one process with
-            DDP.
-        efficiency, band: speedup over the base / ratio of devices, and its name.
-        impossible: why the efficiency is implausible; it is shown and not used.
+        grouped: False for the base without DDP.
+        reasons: why it is valid only in part, or not.
+        step_s: of the slowest process.
+        units: of a step over all processes.
+        over_base, over_group_of_one: throughput over the base's, and over one process's with DDP.
+        efficiency, band: speedup over the base / ratio of devices.
+        impossible: why the efficiency is implausible; shown, not used.
         refused: why there is no efficiency.
         communication_share, spread: as in `Group`, median.
-        memory_bytes: peak by rank, the maximum over the repeats.
+        memory_bytes: peak by rank, maximum over repeats.
     """
 
     cell: Cell
@@ -230,11 +224,10 @@ class Family:
     """Cases of one machine that differ only in the number of processes.
 
     Attributes:
-        size: the shared parameters.
         scaling: `strong` (the same step on more processes) or `weak` (the same step per process).
-        whole: whether a step is a whole job.
+        whole: a step is a whole job.
         base: one process without DDP, else one with it.
-        levels: the process without DDP first, then by number of processes.
+        levels: the one without DDP first, then by processes.
         notes: limits of the comparison, such as different work.
     """
 
@@ -250,6 +243,6 @@ class Family:
 
     @property
     def title(self) -> str:
-        """Return a heading, such as `ddpm_weak batch=32 · fp32`."""
+        """Return such as `ddpm_weak batch=32 · fp32`."""
         size = ", ".join(f"{name}={value}" for name, value in self.size)
         return f"{self.workload} {size} · {self.precision}".replace("  ", " ")

@@ -1,4 +1,4 @@
-"""The records of one cell, and those that estimates use."""
+"""The records of a cell, and those for estimates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,17 @@ FEWEST = 2  # repeats that have an interval
 
 
 class WrongTraining(str):
-    """Why a record is `wrong`: its training differs from the others."""
+    """Why a record is `wrong`: its training differs."""
 
     __slots__ = ()
 
 
 def verdict_against(reasons: Sequence[str]) -> Verdict:
-    """Return the verdict of a record that the plausibility check refused."""
+    """Return the verdict on an implausible record."""
     return Verdict.WRONG if all(isinstance(why, WrongTraining) for why in reasons) else Verdict.IMPOSSIBLE
 
 
 def key(record: Record) -> RecordKey:
-    """Return the identity of a record: run, hardware, case, repeat."""
     return record.run, record.hardware, record.case.id, record.repeat
 
 
@@ -35,11 +34,11 @@ class Repeats:
     """The repeats of one cell.
 
     Attributes:
-        usable: those not refused by grade or plausibility; of a busy machine only if fewer than two others are
+        usable: not refused by grade or plausibility; of a busy machine only if fewer than two others are
             left.
         verdict: the gravest of the usable ones; else that of the first repeat.
-        reasons: every reason of a repeat or of the check, once.
-        why: the reasons of the repeats with this verdict, the gravest of each first.
+        reasons: all, of repeats and plausibility, once.
+        why: of the repeats with this verdict, the gravest first.
     """
 
     cell: Cell
@@ -62,7 +61,7 @@ class Repeats:
 
     @property
     def restless(self) -> bool:
-        """Return whether the CPU's speed varied during a usable repeat."""
+        """Return whether the CPU's speed varied."""
         return any(map(is_restless, self.usable))
 
     @property
@@ -72,12 +71,11 @@ class Repeats:
 
     @property
     def has_metrics(self) -> bool:
-        """Return whether a usable repeat's command reported its own numbers."""
         return any(record.metrics for record in self.usable)
 
     @property
     def compute_s(self) -> list[float]:
-        """Return each usable repeat's seconds per step with the data in place.
+        """Return seconds per step with the data in place.
 
         Total time over steps, not a median, because slow steps cost time and money too.
         """
@@ -85,27 +83,26 @@ class Repeats:
 
     @property
     def numbers(self) -> list[int]:
-        """Return the number of each repeat of `compute_s`."""
+        """Return the numbers of the repeats in `compute_s`."""
         return [r.repeat for r in self.usable if r.mean_s is not None]
 
     @property
     def session_numbers(self) -> list[int]:
-        """Return the session of each repeat of `compute_s`, 1 for a lone one."""
+        """Return the sessions of the repeats in `compute_s`, 1 for a lone one."""
         return [r.session or 1 for r in self.usable if r.mean_s is not None]
 
     @property
     def spans(self) -> list[Span | None]:
-        """Return when each repeat of `compute_s` ran."""
+        """Return the times of the repeats in `compute_s`."""
         return [Span.of(r) for r in self.usable if r.mean_s is not None]
 
     @property
     def median_s(self) -> list[float]:
-        """Return each usable repeat's median seconds of a step."""
         return [r.compute_s for r in self.usable if r.compute_s is not None]
 
     @property
     def end_to_end_s(self) -> list[float]:
-        """Return seconds per step with transfers, of repeats that measured them."""
+        """Return seconds per step with transfers, if measured."""
         pairs = ((r.wall, r.transfer) for r in self.usable)
         return [
             wall.total_mean_s + moved.h2d_pageable_s + moved.d2h_pageable_s
@@ -115,11 +112,11 @@ class Repeats:
 
     @property
     def units(self) -> float | None:
-        """Return the work of one step in the workload's unit, if stated."""
+        """Return the work of one step, if stated."""
         return next((r.work.units for r in self.usable if r.work and r.work.units > 0), None)
 
     def logs_like(self, reference: "Repeats") -> list[float]:
-        """Return the logs of `compute_s`, scaled to the reference's work if stated."""
+        """Return logs of `compute_s`, scaled to the reference's work if stated."""
         factor = reference.units / self.units if reference.units and self.units else 1.0
         return [math.log(seconds * factor) for seconds in self.compute_s]
 
@@ -127,13 +124,13 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return a record's verdict and reasons, after the plausibility check."""
+    """Return the verdict after the plausibility check."""
     against = refusals.get(key(record), ()) if counts(record) else ()
     return (verdict_against(against) if against else record.verdict), (*record.reasons, *against)
 
 
 def standing_grade(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]) -> Grade:
-    """Return a record's grade, after the plausibility check."""
+    """Return the grade after the plausibility check."""
     return Grade.REFUSED if key(record) in refusals else grade_of(record)
 
 
@@ -145,7 +142,7 @@ def latest(records: Sequence[Record]) -> tuple[Record, ...]:
 def group(
     records: Sequence[Record], machines: Sequence[Machine], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Repeats, ...]:
-    """Return records by cell: machines in their order, then unlisted ones."""
+    """Return cells in the machines' order, then those of unlisted ones."""
     hardware = dict.fromkeys([m.name for m in machines] + [r.hardware for r in records])
     cases = dict.fromkeys(record.case for record in records)
     by_cell: dict[Cell, list[Record]] = {Cell(name, case): [] for name in hardware for case in cases}
@@ -155,7 +152,7 @@ def group(
 
 
 def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
-    """Return the records for an estimate: busy ones only if quiet ones are too few."""
+    """Return busy records only if quiet ones are too few."""
     quiet = tuple(record for record in counting if not is_busy(record))
     return quiet if len(quiet) >= FEWEST else tuple(counting)
 

@@ -1,4 +1,4 @@
-"""Scaling on more devices of the same model: efficiency and serial fraction."""
+"""Scaling on more devices of one model."""
 
 from typing import Any
 
@@ -16,10 +16,9 @@ ABOVE_LINEAR = 1.05  # a higher efficiency means that the work, the baseline or 
 
 
 def devices(record: Record, machine: Machine | None) -> int | None:
-    """Return a record's devices: a CPU's threads, else accelerators; None if unknown.
+    """Return a CPU's threads, else accelerators; None if unknown.
 
-    The fingerprint lists the accelerators in use; without it, the machine's count. Each process of a group uses
-    one, or its threads.
+    The fingerprint's, else the machine's count. Each process of a group uses one, or its threads.
     """
     processes = len(record.group.ranks) if record.group else 1
     if record.device == "cpu":
@@ -30,7 +29,6 @@ def devices(record: Record, machine: Machine | None) -> int | None:
 
 
 def device_model(record: Record) -> str | None:
-    """Return the device's model from the fingerprint, or None."""
     gpus = _gpus(record)
     name = record.environment.get("cpu_model") if record.device == "cpu" else gpus and gpus[0].get("name")
     return str(name) if name else None
@@ -39,7 +37,7 @@ def device_model(record: Record) -> str | None:
 def device_ratio(
     record: Record, machine: Machine | None, baseline: Record, baseline_machine: Machine | None
 ) -> float | None:
-    """Return devices / baseline devices; None unless there are more of the same model."""
+    """Return None unless there are more of the same model."""
     models = {device_model(record), device_model(baseline)} - {None}
     count, base = devices(record, machine), devices(baseline, baseline_machine)
     if record.device != baseline.device or len(models) > 1 or not count or not base or count <= base:
@@ -48,7 +46,7 @@ def device_ratio(
 
 
 def efficiency(speedup: Estimate, ratio: float) -> Estimate:
-    """Return the speedup per device, E = S / N, which is 1 for perfect scaling.
+    """Return E = S / N, which is 1 for perfect scaling.
 
     With the same step it is strong scaling, E = T1 / (N TN); with N times the work, weak scaling.
     """
@@ -56,9 +54,9 @@ def efficiency(speedup: Estimate, ratio: float) -> Estimate:
 
 
 def band(estimate: Estimate) -> str:
-    """Return the name of an efficiency, by its lower bound, else its value.
+    """Return an efficiency's name by its lower bound, else its value.
 
-    It is perfect if its interval reaches 100 % and lies within very good.
+    Perfect: the interval reaches 100 % and lies within very good.
     """
     least = estimate.value if estimate.low is None else estimate.low
     most = estimate.value if estimate.high is None else estimate.high
@@ -80,7 +78,7 @@ def serial_fraction(speedup: float, ratio: float) -> float | None:
 
 
 def scaled_serial_fraction(speedup: float, ratio: float) -> float | None:
-    """Return the serial part of a process's time if the work grows with N: s = (N - S) / (N - 1).
+    """Return the serial part of a process's time: s = (N - S) / (N - 1).
 
     For weak scaling, with a speedup S of throughput; None for N <= 1. Source: Gustafson 1988, CACM 31(5).
     """
@@ -88,7 +86,7 @@ def scaled_serial_fraction(speedup: float, ratio: float) -> float | None:
 
 
 def serial(kind: str, speedup: float, ratio: float) -> float | None:
-    """Return the serial fraction: Karp and Flatt's for `strong`, Gustafson's for `weak`."""
+    """Return Karp and Flatt's for `strong`, Gustafson's for `weak`."""
     return (scaled_serial_fraction if kind == "weak" else serial_fraction)(speedup, ratio)
 
 
@@ -98,5 +96,5 @@ def _gpus(record: Record) -> list[dict[str, Any]]:
 
 
 def scaling(units: float | None, baseline_units: float | None) -> str:
-    """Return `strong` if a step is the same work on both sides, `weak` if it grows."""
+    """Return `strong` for the same work on both sides, `weak` if it grows."""
     return "weak" if units and baseline_units and units > baseline_units else "strong"

@@ -1,4 +1,4 @@
-"""The effect of a session on a machine's times, which its repeats cannot show."""
+"""The effect of sessions, which repeats cannot show."""
 
 import math
 import statistics
@@ -30,8 +30,8 @@ class SessionEffect:
     Attributes:
         whole: of a whole suite.
         cell: of a single cell.
-        freedom: degrees of freedom of both; infinity if assumed.
-        runs: earlier runs of the same hardware that show it.
+        freedom: of both; infinity if assumed.
+        runs: earlier ones that show it.
     """
 
     whole: float
@@ -41,16 +41,16 @@ class SessionEffect:
 
     @property
     def is_assumed(self) -> bool:
-        """Return whether there are too few earlier runs."""
+        """Return whether earlier runs are too few."""
         return self.runs < ENOUGH
 
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The sessions of the machines of a comparison.
+    """The sessions of compared machines.
 
     Attributes:
-        boxes: each machine's computer; machines that took turns on one share its effect.
+        boxes: computers; machines that took turns on one share its effect.
         repeats: variance of a repeat in earlier runs, by machine and case.
     """
 
@@ -66,7 +66,7 @@ class Sessions:
         assumed: float | None = None,
         repeats: Mapping[str, Mapping[str, Part]] = MappingProxyType({}),
     ) -> "Sessions":
-        """Return the sessions of some machines, with the shown or else the assumed effect."""
+        """Use shown effects, else the assumed one."""
         sd = SESSION_EFFECT if assumed is None else assumed
         otherwise = SessionEffect(sd, sd)
         return cls(
@@ -80,21 +80,21 @@ class Sessions:
         return self.boxes.get(over, over) == self.boxes.get(under, under)
 
     def of_whole(self, over: str, under: str, only: Collection[str] | None = None) -> tuple[Part, ...]:
-        """Return both sessions' effects on the ratio of two machines over a suite; none if they share one.
+        """Return effects on a suite's ratio; none if the sessions are shared.
 
         With `only`, return those of these machines.
         """
         return _parts([(effect.whole, effect.freedom) for effect in self._both(over, under, only)])
 
     def of_cell(self, over: str, under: str, only: Collection[str] | None = None) -> tuple[Part, ...]:
-        """Return both sessions' effects on the ratio of two cells."""
+        """Return effects on a ratio of cells."""
         return _parts([(effect.cell, effect.freedom) for effect in self._both(over, under, only)])
 
     def of_repeats(self, name: str, case: str, times_s: Sequence[float]) -> tuple[Part, ...]:
-        """Return the variance of a cell's mean log time that earlier repeats show and these lack.
+        """Return the variance of a mean log time that earlier repeats show and these lack.
 
-        Three processes of a machine with two states are often all in one, and then seem to repeat well. Empty
-        with too few earlier repeats, or if these differ as much.
+        Three processes of a machine with two states are often all in one, and seem to repeat well. Empty with
+        too few earlier repeats, or if these differ as much.
         """
         earlier, freedom = self.repeats.get(name, {}).get(case, (0.0, 0.0))
         if not earlier or len(times_s) < 2:
@@ -117,7 +117,6 @@ def _parts(deviations: Sequence[tuple[float, float]]) -> tuple[Part, ...]:
 
 
 def by_session(values: Sequence[T], numbers: Sequence[int]) -> dict[int, list[T]]:
-    """Return values by the number of their session."""
     sessions: dict[int, list[T]] = {}
     for value, number in zip(values, numbers, strict=True):
         sessions.setdefault(number, []).append(value)
@@ -125,7 +124,6 @@ def by_session(values: Sequence[T], numbers: Sequence[int]) -> dict[int, list[T]
 
 
 def mean_of_sessions(values: Sequence[float], numbers: Sequence[int]) -> float:
-    """Return the mean of the sessions' means."""
     return statistics.fmean(statistics.fmean(of_one) for of_one in by_session(values, numbers).values())
 
 
@@ -159,7 +157,7 @@ def of_mean(levels: Sequence[float], repeats: Sequence[Sequence[Part]], effects:
 
 
 def _exceeds(apart: float, expected: float, freedom: float, freedom_expected: float) -> bool:
-    """Return whether a variance exceeds an expected one by more than chance (F test at 5 %)."""
+    """Decide by an F test at 5 %."""
     from scipy.special import fdtrc  # type: ignore[import-untyped] # slow to import, and few runs need it
 
     if expected <= 0:
@@ -168,12 +166,12 @@ def _exceeds(apart: float, expected: float, freedom: float, freedom_expected: fl
 
 
 def shared_sd(parts: Sequence[Part]) -> float:
-    """Return the standard deviation that sessions add to a ratio."""
+    """Return the standard deviation that sessions add."""
     return math.sqrt(math.fsum(part for part, _ in parts))
 
 
 def repeats_of(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Part]:
-    """Return the pooled variance of repeats within the runs, by case."""
+    """Return the pooled variance within runs, by case."""
     logs: dict[str, list[Sequence[float]]] = {}
     for run in runs:
         for case, of_run in run.items():
@@ -183,14 +181,14 @@ def repeats_of(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Part]
 
 
 def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> SessionEffect | None:
-    """Return the effect that earlier runs of a machine show; None if no case was measured in two of them.
+    """Return the effect that earlier runs show; None if no case was measured in two.
 
     The variance between runs less that of the mean of their repeats, by moments. Fewer runs than `ENOUGH` can
     only widen the assumed effect. The runs give the degrees of freedom, since a run's cells share its effect.
     Source: Searle et al., Variance Components, 1992, 3.4.
 
     Args:
-        runs: of each run, the log seconds of the repeats by case.
+        runs: log seconds of repeats by case.
         assumed: standard deviation without earlier runs.
     """
     of_case: dict[str, list[int]] = {}
@@ -223,5 +221,5 @@ def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> 
 
 
 def _of_mean(logs: Sequence[float]) -> float:
-    """Return the variance of the mean of repeats; 0 for one, whose noise then counts as the session's."""
+    """Return 0 for one repeat, whose noise then counts as the session's."""
     return variance(logs) / len(logs) if len(logs) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Choose the next machine to measure, until the answer stands."""
+"""Choose the next machine to measure."""
 
 import math
 import statistics
@@ -22,7 +22,7 @@ NORMAL = NormalDist()
 
 
 class Candidate(NamedTuple):
-    """An unmeasured machine: its log time or cost, with its standard deviation.
+    """An unmeasured machine's log time or cost, with its standard deviation.
 
     `usd` is the cost of measuring it.
     """
@@ -34,9 +34,9 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BestSoFar:
-    """The best measured machine by one goal, and the machines that can still be better.
+    """The best measured machine, and those that can still be better.
 
-    `goal` is `fastest` or `cheapest`; `log_value` is of the best one's time or cost.
+    `goal` is `fastest` or `cheapest`; `log_value` is the best one's.
     """
 
     goal: str
@@ -46,7 +46,7 @@ class BestSoFar:
 
 
 def measured_s(cells: Iterable[Repeats]) -> dict[str, dict[str, float]]:
-    """Return the mean seconds of a step by machine and case."""
+    """Return seconds of a step by machine and case."""
     times: dict[str, dict[str, float]] = {}
     for cell in cells:
         if cell.compute_s:
@@ -60,13 +60,12 @@ def standings(
     forecasts: Iterable[Forecast],
     measuring_usd: Mapping[str, float] = MappingProxyType({}),
 ) -> list[BestSoFar]:
-    """Return the standing of each goal, by the mean log over the cases that all measured machines have.
+    """Return each goal's standing, by the mean log over the cases of all measured machines.
 
     Args:
-        measured: seconds by machine and case.
-        usd_per_hour: of each measured machine; the cheapest is not sought if one costs nothing.
+        usd_per_hour: of measured machines; the cheapest is not sought if one costs nothing.
         forecasts: of unmeasured machines; one that lacks a case is left out.
-        measuring_usd: the cost of measuring a machine; that of `MEASURING_S` by default.
+        measuring_usd: by default for `MEASURING_S`.
     """
     cases = set.intersection(*({*times} for times in measured.values())) if measured else set()
     predicted: dict[str, dict[str, Forecast]] = {}
@@ -100,7 +99,7 @@ def standings(
 
 
 def expected_gain(best: float, candidate: Candidate) -> float:
-    """Return the expected log gain over the best measured machine, beyond `WORTH`.
+    """Return the expected log gain beyond `WORTH`.
 
     Source: Jones, Schonlau and Welch 1998, Efficient Global Optimization, J. Global Optimization 13, equation
     15.
@@ -113,7 +112,7 @@ def expected_gain(best: float, candidate: Candidate) -> float:
 
 
 def chance_of_better(best: float, candidate: Candidate) -> float:
-    """Return the chance that a machine is better than the best by more than `WORTH`."""
+    """Return the chance to be better by more than `WORTH`."""
     ahead = best - WORTH - candidate.log_value
     return NORMAL.cdf(ahead / candidate.sd) if candidate.sd > 0 else float(ahead > 0)
 
@@ -121,10 +120,9 @@ def chance_of_better(best: float, candidate: Candidate) -> float:
 def next_to_measure(
     best: float, candidates: Mapping[str, Candidate], left_usd: float = math.inf
 ) -> str | None:
-    """Return the machine to measure next within the money; None if the answer stands.
+    """Return an affordable machine; None if the answer stands.
 
-    First those with a chance of `LIKELY` to be better, by their expected gain, then those with a chance of
-    `SURE`.
+    First those with a chance of `LIKELY`, by expected gain, then those with a chance of `SURE`.
     """
     chances = {
         name: chance_of_better(best, candidate)
@@ -139,7 +137,7 @@ def next_to_measure(
 
 
 def next_for_all(found: Sequence[BestSoFar], reached: Collection[str]) -> tuple[BestSoFar, str] | None:
-    """Return the reached machine to measure next, after the goal for which it is worth most."""
+    """Return the goal, and the reached machine that is worth most."""
     choices = []
     for standing in found:
         candidates = {name: c for name, c in standing.candidates.items() if name in reached}
@@ -149,7 +147,7 @@ def next_for_all(found: Sequence[BestSoFar], reached: Collection[str]) -> tuple[
 
 
 def sentence(standing: BestSoFar) -> str:
-    """Return whether a standing's answer holds, or which machine to measure next."""
+    """Return whether the answer holds, or which machine is next."""
     if name := next_to_measure(standing.log_value, standing.candidates):
         return next_text(standing, name)
     others = format_count(len(standing.candidates), "predicted machine")
@@ -157,7 +155,6 @@ def sentence(standing: BestSoFar) -> str:
 
 
 def next_text(standing: BestSoFar, name: str) -> str:
-    """Return the reason to measure a machine next."""
     candidate = standing.candidates[name]
     chance = chance_of_better(standing.log_value, candidate)
     return (

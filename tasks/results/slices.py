@@ -1,4 +1,4 @@
-"""Records of a MIG slice: the card's data sheet is that of the whole card."""
+"""MIG slices, whose card's data sheet is the whole card's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from workloads.harness.records.record import Record
 
 
 def slice_in(environment: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the MIG slice of a fingerprint, which can have any content; else empty."""
+    """Return empty without one; fingerprints can have any content."""
     gpus = environment.get("gpus")
     for gpu in gpus if isinstance(gpus, list | tuple) else ():
         part = gpu.get("mig_slice") if isinstance(gpu, Mapping) else None
@@ -19,7 +19,7 @@ def slice_in(environment: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def without_sheets(machines: Sequence[Machine], records: Sequence[Record]) -> tuple[Machine, ...]:
-    """Return the machines; a slice gets its name, without the whole card's rates."""
+    """Name each slice, without the whole card's rates."""
     parts = {record.hardware: part for record in records if (part := slice_in(record.environment))}
     return tuple(
         replace(machine, slice=_text(parts[machine.name]), peak_flops=(), peak_bytes_per_s=None, reach=None)

@@ -1,4 +1,4 @@
-"""Speedup over the baseline with its interval, and a verdict if supported."""
+"""Speedup over the baseline, and its verdict."""
 
 import math
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ def speedup(
     sessions: Sequence[Part] = (),
     repeats: Sequence[Part] = (),
 ) -> Ratio | None:
-    """Return baseline time / time, by total time over total work; None if a side is empty.
+    """Return baseline time / time; None if a side is empty.
 
     Source: Welch's t on the logs (`ratio_interval` of the harness); Hoefler & Belli 2015, rule 5.
 
     Args:
-        sessions: effects of the sessions of both sides; none if they share one.
-        repeats: variances of repeats that earlier runs show and these lack.
+        sessions: effects on both sides; none if shared.
+        repeats: variances that earlier runs show and these lack.
     """
     if not baseline_s or not times_s:
         return None
@@ -45,7 +45,7 @@ def speedup(
 
 
 def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tuple[list[float], list[float]]:
-    """Return both sides' times (s), per unit of work if steps differ.
+    """Return times (s), per unit of work if steps differ.
 
     In weak scaling a step on 8 devices is 8 batches.
     """
@@ -55,16 +55,16 @@ def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tupl
 
 
 def step_units(baseline: Repeats, side: Repeats) -> tuple[float, float]:
-    """Return the work of a step on both sides; 1 and 1 if equal or unknown."""
+    """Return the work of a step; 1 and 1 if equal or unknown."""
     if not (baseline.units and side.units) or baseline.units == side.units:
         return 1.0, 1.0
     return baseline.units, side.units
 
 
 def decide(estimate: Estimate, repeats: int, sessions_sd: float = 0.0) -> Ratio:
-    """Return the verdict of an interval: decided if it excludes 1, else with the reason in `why`.
+    """Decide if the interval excludes 1, else state the reason in `why`.
 
-    `sessions_sd` is the part of the log standard deviation that is between sessions.
+    `sessions_sd`: the part of the log standard deviation between sessions.
     """
     if estimate.low is None or estimate.high is None:
         return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT, repeats_needed=FEW_REPEATS)
@@ -78,7 +78,7 @@ def decide(estimate: Estimate, repeats: int, sessions_sd: float = 0.0) -> Ratio:
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
-    """Return why two cells have no ratio; else empty."""
+    """Return why there is no ratio; else empty."""
     if baseline is None:
         return "the baseline has not measured this case"
     if side.grade is Grade.REFUSED:
@@ -89,7 +89,7 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
 
 
 def corrected(ratios: Sequence[Ratio | None]) -> list[Ratio | None]:
-    """Return ratios, undecided unless significant after the correction for all."""
+    """Return ratios as undecided unless significant after correction for all."""
     holding = holm([ratio.chance if ratio else None for ratio in ratios])
     count = sum(ratio is not None and ratio.chance is not None for ratio in ratios)
     return [
@@ -99,7 +99,7 @@ def corrected(ratios: Sequence[Ratio | None]) -> list[Ratio | None]:
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
-    """Return the estimate and its bounds times an exact positive factor."""
+    """Apply an exact positive factor."""
     low, high = estimate.low, estimate.high
     if low is None or high is None:
         return Estimate(estimate.value * factor)
@@ -115,9 +115,9 @@ def _not_significant(ratio: Ratio, count: int) -> Ratio:
 
 
 def _undecided(ratio: Ratio, low: float, high: float, because: str, count: int = 1) -> Ratio:
-    """Return the ratio as undecided, with the repeats that would decide it or a bound on the difference.
+    """Add the repeats that would decide it, or a bound on the difference.
 
-    `count` is the number of comparisons among which it has to be significant.
+    `count`: comparisons to correct for.
     """
     known, repeats = replace(ratio, outcome=RatioVerdict.UNDECIDED), ratio.repeats or FEW_REPEATS
     if not low or high == math.inf:
@@ -143,7 +143,7 @@ def _undecided(ratio: Ratio, low: float, high: float, because: str, count: int =
 
 @lru_cache
 def _reach(repeats: int, count: int = 1) -> float:
-    """Return the factor of a half-width for a number of repeats on each of two sides: t / sqrt(n)."""
+    """Return t / sqrt(n), the factor of a half-width for n repeats on each side."""
     return t_quantile(_upper(count), max(2 * repeats - 2, 1)) / math.sqrt(repeats)
 
 

@@ -1,4 +1,4 @@
-"""One summary per cell: time, throughput, cold start and cost."""
+"""One summary per cell."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -16,13 +16,12 @@ MODE_PHASES = ("compile", "capture")  # of other modes than eager, which a first
 
 
 def summarise(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Summary, ...]:
-    """Return one summary per cell, in the cells' order."""
     prices = {machine.name: machine.usd_per_hour for machine in machines}
     return tuple(summary(cell, prices.get(cell.cell.hardware)) for cell in cells)
 
 
 def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
-    """Summarise the usable repeats of one cell."""
+    """Summarise the usable repeats."""
     compute, typical = over_repeats(cell.compute_s), over_repeats(cell.median_s)
     like = (cell.usable or cell.records)[0]
     work = like.work if cell.usable else None
@@ -71,7 +70,7 @@ def mean_of(values: Sequence[float]) -> Estimate:
 
 
 def cold_s(record: Record) -> float | None:
-    """Return the seconds from process start to the end of the first call, if known."""
+    """Return seconds from process start to the end of the first call."""
     phases_s = record.fresh_phases_s
     phases = [phases_s.get(name) for name in COLD_PHASES]
     available = [seconds for seconds in phases if seconds is not None]
@@ -85,7 +84,7 @@ def most_per_machine(
     least: float,
     text: Callable[[Cell, Estimate], str],
 ) -> list[str]:
-    """Return each machine's cell with the highest lower bound of a measure, from `least` on."""
+    """Return each machine's cell with the highest lower bound, from `least` on."""
     most: dict[str, tuple[float, str]] = {}
     for repeats in cells:
         value, cell = measure(repeats), repeats.cell
@@ -100,6 +99,5 @@ def _given(values: Iterable[float | None]) -> list[float]:
 
 
 def median_or_none(values: Iterable[float | None]) -> float | None:
-    """Return the median of the values that are not None, or None."""
     available = _given(values)
     return statistics.median(available) if available else None

@@ -1,4 +1,4 @@
-"""A table of typed values, which each output renders by its own rule."""
+"""A table of typed values, which each output renders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,14 +60,14 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading, and the quantity in the values below it."""
+    """A heading and its quantity."""
 
     title: str
     quantity: Quantity = Quantity.TEXT
 
     @property
     def unit(self) -> str:
-        """Return the unit of the values; empty for words."""
+        """Return empty for words."""
         return UNITS.get(self.quantity, "")
 
 
@@ -81,9 +81,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A sum of seconds by part.
+    """Seconds by part.
 
-    `length` of its bar is a share (0 to 1) of the column's longest bar.
+    `length`: share (0 to 1) of the column's longest bar.
     """
 
     seconds: tuple[tuple[str, float], ...]
@@ -91,7 +91,6 @@ class Parts:
 
     @property
     def total_s(self) -> float:
-        """Return the sum of all parts."""
         return sum(seconds for _, seconds in self.seconds)
 
 
@@ -100,12 +99,12 @@ Value = str | int | float | Estimate | Ratio | Mark | Parts | None
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table of a finding, with its sentences.
+    """A finding's table.
 
     Attributes:
         rows: a value or None for each column.
-        lead: sentences above the table, `notes` below it.
-        brief: how many rows people see; programs get all.
+        lead: sentences above it, `notes` below.
+        brief: rows that people see; programs get all.
     """
 
     columns: tuple[Column, ...]
@@ -116,16 +115,15 @@ class Table:
 
     @property
     def shown(self) -> tuple[tuple[Value, ...], ...]:
-        """Return the rows that people see."""
         return self.rows[: self.brief]
 
     def filled(self, rows: Sequence[Sequence[Value]]) -> list[int]:
-        """Return the columns in which at least one of the rows has a value."""
+        """Return columns with a value in some row."""
         return [i for i in range(len(self.columns)) if any(row[i] not in (None, "") for row in rows)]
 
 
 def cell_text(value: Value, quantity: Quantity) -> str:
-    """Return a value with its interval and unit; a dash for None."""
+    """Return value, interval and unit; a dash for None."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, str | Mark):
@@ -140,7 +138,7 @@ def cell_text(value: Value, quantity: Quantity) -> str:
 
 
 def parts_text(parts: Parts, most: int = LARGEST_PARTS) -> str:
-    """Return the largest parts with their shares of the whole."""
+    """Return the largest parts with their shares."""
     largest = sorted(parts.seconds, key=lambda part: -part[1])[:most]
     whole = parts.total_s or 1.0
     return ", ".join(f"{name} {100 * (seconds / whole):.0f} %" for name, seconds in largest)

@@ -1,4 +1,4 @@
-"""When and on which box repeats ran, and which machines took turns."""
+"""Times and boxes of repeats, and turns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BEFORE_START = ("process_start",)  # phases of a process before its `started_at`
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time of a repeat, in seconds since the epoch, and its `box`."""
+    """A repeat's time (s since the epoch) and `box`."""
 
     box: str
     repeat: int
@@ -25,7 +25,7 @@ class Span:
 
     @classmethod
     def of(cls, record: Record) -> "Span | None":
-        """Return the time of a record; None if its start is not a time."""
+        """Return None if its start is not a time."""
         began_s = instant(record.started_at)
         if began_s is None:
             return None
@@ -33,7 +33,7 @@ class Span:
         return cls(box_of(record), record.repeat, start_s, start_s + record.wall_s)
 
     def is_next_to(self, other: "Span | None") -> bool:
-        """Return whether two entries of a box measured the same repeat right after each other."""
+        """Return whether two entries of a box measured one repeat in a row."""
         if other is None or (self.box, self.repeat) != (other.box, other.repeat):
             return False
         gap_s = max(self.start_s, other.start_s) - min(self.end_s, other.end_s)
@@ -41,7 +41,7 @@ class Span:
 
 
 def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tuple[int, int]]:
-    """Return the places of two machines' repeats that were measured right after each other."""
+    """Return places of repeats measured right after each other."""
     return [
         (i, j) for i, a in enumerate(one) for j, b in enumerate(other) if a is not None and a.is_next_to(b)
     ]
@@ -50,7 +50,7 @@ def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tupl
 def in_pairs(
     spans: Mapping[str, Sequence[Sequence[Span | None]]], fewest: int
 ) -> dict[str, list[list[int]]] | None:
-    """Return by machine and case the repeats with a partner on each entry that takes turns.
+    """Return the repeats with a partner on each entry that takes turns.
 
     Two take turns if each case has `fewest` pairs; machines without turns are left out. None if a case has
     fewer repeats with a partner on all entries.
@@ -75,9 +75,9 @@ def in_pairs(
 
 
 def are_apart(sessions: Sequence[Sequence[Span | None]]) -> bool:
-    """Return whether each session was on another box than the last, or an hour after it.
+    """Return whether each session was on another box, or an hour later.
 
-    Sessions in a row share more than their machine. Sessions of unknown time count as apart.
+    Sessions of unknown time count as apart.
     """
     timed = [[span for span in spans if span] for spans in sessions]
     ordered = sorted((spans for spans in timed if spans), key=lambda spans: min(s.start_s for s in spans))
@@ -89,7 +89,7 @@ def are_apart(sessions: Sequence[Sequence[Span | None]]) -> bool:
 
 
 def box_of(record: Record) -> str:
-    """Return a box's GPU ids, its cloud's instance id, or its host's name."""
+    """Return GPU ids, cloud instance id, or host name."""
     facts = record.environment
     gpus = facts.get("gpus")
     ids = [_text(gpu, "uuid") for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []
@@ -99,7 +99,7 @@ def box_of(record: Record) -> str:
 
 
 def instant(text: str) -> float | None:
-    """Return a time in ISO 8601, UTC without a zone, as seconds since the epoch, or None."""
+    """Return seconds since the epoch for ISO 8601, UTC without a zone."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -1,4 +1,4 @@
-"""Values with intervals, and ratios with a verdict."""
+"""Values with intervals, ratios with verdicts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from workloads.harness.records.intervals import Interval
 
 
 class RatioVerdict(StrEnum):
-    """The verdict of a ratio: above 1, below 1, or undecided."""
+    """A ratio above 1, below 1, or undecided."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -25,34 +25,33 @@ class Estimate:
 
     @classmethod
     def of(cls, interval: Interval) -> "Estimate":
-        """Convert an interval of the harness."""
         return cls(interval.value, interval.low, interval.high)
 
     def mapped(self, function: Callable[[float], float]) -> "Estimate":
-        """Return the estimate of a monotonic function of the value."""
+        """Apply a monotonic function."""
         low, high = (None if bound is None else function(bound) for bound in (self.low, self.high))
         if low is not None and high is not None and low > high:
             low, high = high, low
         return Estimate(function(self.value) or 0.0, low, high)  # no change is 0, not -0
 
     def below(self, other: "Estimate") -> bool:
-        """Return whether this interval lies wholly below another."""
+        """Return whether the whole interval lies below another."""
         return self.high is not None and other.low is not None and self.high < other.low
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio against the baseline, above 1 is better.
+    """A ratio against the baseline; above 1 is better.
 
     Attributes:
         estimate: not corrected for other ratios.
         outcome: corrected for all ratios.
-        why: the reason that it is undecided, with advice.
+        why: the reason if undecided, with advice.
         chance: the p value.
-        repeats_needed: to decide it, if a sensible number would.
-        equal: undecided because the sides are equal within a few percent.
+        repeats_needed: if a sensible number would decide it.
+        equal: undecided, since equal within a few percent.
         repeats: of the side with fewer.
-        sessions_sd: standard deviation of its log between sessions, which its interval includes.
+        sessions_sd: of its log, which the interval includes.
     """
 
     estimate: Estimate
@@ -66,7 +65,7 @@ class Ratio:
 
     @property
     def differs_alone(self) -> bool:
-        """Return whether its own interval excludes 1, but not the corrected one."""
+        """Return whether its own interval excludes 1, but the corrected one does not."""
         low, high = self.estimate.low, self.estimate.high
         excluded = low is not None and high is not None and not low <= 1 <= high
         return excluded and self.outcome is RatioVerdict.UNDECIDED

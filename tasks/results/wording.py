@@ -1,4 +1,4 @@
-"""Numbers and verdicts in words, the same in every file of a report."""
+"""Numbers and verdicts in words, alike in all files."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", 
 
 
 def price_text(usd_per_hour: float | None) -> str:
-    """Return a price with at least two decimals, not rounded."""
+    """Write at least two decimals, not rounded."""
     if usd_per_hour is None:
         return "no price stated"
     digits = f"{usd_per_hour:.6f}".rstrip("0")
@@ -27,21 +27,20 @@ def price_text(usd_per_hour: float | None) -> str:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Return a verdict as words, such as `out of memory`."""
+    """Return such as `out of memory`."""
     return str(verdict).replace("_", " ")
 
 
 def graded_text(verdict: Verdict, grade: Grade) -> str:
-    """Return a verdict with its grade if that can differ: `noisy (wide)`."""
+    """Return such as `noisy (wide)`."""
     can_be_wide = verdict.grade is Grade.WIDE
     return f"{verdict_text(verdict)} ({grade})" if can_be_wide else verdict_text(verdict)
 
 
 def code_of(record: Record) -> str | None:
-    """Return the id of a record's code: of a script's tree, or a commit.
+    """Return the id of a script's tree, or a commit.
 
-    A commit with uncommitted changes ends with `-dirty`, and then with the hash of the files that ran, if
-    known.
+    Uncommitted changes add `-dirty`, then the hash of the files that ran, if known.
     """
     if record.script:
         return record.script.code or None
@@ -53,13 +52,13 @@ def code_of(record: Record) -> str | None:
 
 
 def files_of(record: Record) -> str | None:
-    """Return the hash of the files that a record measured, if known."""
+    """Return the hash of measured files."""
     code = record.script.code if record.script else record.environment.get("code")
     return code if isinstance(code, str) and code else None
 
 
 def code_text(code: str) -> str:
-    """Return a short id of code: `d1e4668d`, or `d1e4668d+1a2b3c4d` if uncommitted."""
+    """Return `d1e4668d`, or `d1e4668d+1a2b3c4d` if uncommitted."""
     if match := CODE_ID.fullmatch(code):
         commit, is_changed, files = match.groups()
         return f"{commit[:SHORT_CODE]}{'+' if is_changed else ''}{(files or '')[:SHORT_CODE]}"
@@ -67,7 +66,7 @@ def code_text(code: str) -> str:
 
 
 def bytes_text(value: float | None) -> str:
-    """Return bytes in binary units, such as `6.4 GiB`; a dash for None."""
+    """Return such as `6.4 GiB`; a dash for None."""
     if value is None:
         return "–"
     for factor, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
@@ -77,12 +76,12 @@ def bytes_text(value: float | None) -> str:
 
 
 def trouble_text(summary: Summary) -> str:
-    """Return why a cell has no number: its verdict, then first reasons."""
+    """Return the verdict, then first reasons."""
     return "; ".join([verdict_text(summary.verdict), *few(summary.why)])
 
 
 def pace_texts(summary: Summary) -> list[str]:
-    """Return the device's wait for its host, and its speed after a soak."""
+    """Return the device's wait, and its speed after a soak."""
     texts = []
     if summary.waits:
         bound = "launch-bound: " if summary.launch_bound else ""
@@ -95,33 +94,33 @@ def pace_texts(summary: Summary) -> list[str]:
 
 
 def size_text(case: Case) -> str:
-    """Return a size such as `pixels=4096, batch=2`."""
+    """Return such as `pixels=4096, batch=2`."""
     return ", ".join(f"{name}={value}" for name, value in case.size)
 
 
 def case_text(case: Case) -> str:
-    """Return a case such as `matmul n=400 fp32`."""
+    """Return such as `matmul n=400 fp32`."""
     return " ".join(filter(None, (case.workload, *(f"{k}={v}" for k, v in case.size), case.terms)))
 
 
 def script_text(case: Case) -> str:
-    """Return a script's name and size, such as `train batch=16, workers=2`."""
+    """Return such as `train batch=16, workers=2`."""
     return f"{case.workload} {size_text(case)}".rstrip()
 
 
 def few(reasons: Sequence[str]) -> list[str]:
-    """Return the first reasons, and the number of the others."""
+    """Return the first ones, and the number of others."""
     more = len(reasons) - FEW
     return [*reasons[:FEW], f"and {more} more reasons"] if more > 1 else list(reasons)
 
 
 def devices_text(devices: int) -> str:
-    """Return a machine's devices, such as `8 accelerators`."""
+    """Return such as `8 accelerators`."""
     return f"{devices} accelerator{'s' if devices > 1 else ''}" if devices else "CPU"
 
 
 def totals_text(totals: Sequence[Total]) -> str:
-    """Return whether totals are provisional, and their intervals' assumption."""
+    """Return whether they are provisional, and the intervals' assumption."""
     sentences = list(dict.fromkeys(provisional_text(total.provisional) for total in totals))
     if any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
         sentences.append(
@@ -132,5 +131,5 @@ def totals_text(totals: Sequence[Total]) -> str:
 
 
 def provisional_text(why: str) -> str:
-    """Return why a total is provisional; empty if it is not."""
+    """Return empty if it is not provisional."""
     return f"The total is provisional: {why}." if why else ""

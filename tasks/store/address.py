@@ -1,4 +1,4 @@
-"""The address of a results store: a folder, or a storage block of the Prefect server."""
+"""The address of a results store."""
 
 import os
 import re
@@ -14,11 +14,11 @@ DEFAULT_FOLDER = Path(os.environ.get(RESULTS) or Path(__file__).parents[2] / "re
 
 @dataclass(frozen=True, slots=True)
 class ResultsAddress:
-    """The place of a results store's runs.
+    """The place of runs.
 
     Attributes:
-        folder: on this machine, with the runs or with working copies.
-        block: storage block with the runs, such as s3-bucket/gridbench; None if they are only in the folder.
+        folder: with runs or working copies.
+        block: such as s3-bucket/gridbench; None if they are only in the folder.
     """
 
     folder: Path
@@ -26,7 +26,7 @@ class ResultsAddress:
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Parse an option or a flow parameter; an empty one is the default folder."""
+        """Use the default folder for an empty option."""
         if text and BLOCK.fullmatch(text.rstrip("/")):
             return cls(DEFAULT_FOLDER, text.rstrip("/"))
         return cls(Path(text) if text else DEFAULT_FOLDER)
@@ -36,12 +36,11 @@ class ResultsAddress:
 
     @property
     def parameter(self) -> str:
-        """Return the address for a flow, which has another working directory."""
+        """Return it for a flow, which has another working directory."""
         return self.block or str(self.folder.absolute())
 
     @property
     def is_s3(self) -> bool:
-        """Return whether the runs are in an S3 bucket."""
         return (self.block or "").startswith(f"{S3}/")
 
 

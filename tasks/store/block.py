@@ -1,4 +1,4 @@
-"""The Prefect blocks that can hold a results store."""
+"""Prefect blocks for results stores."""
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -14,10 +14,10 @@ EXPIRED = ("(ExpiredToken", "(RequestExpired")  # error codes of S3 and other se
 
 
 def load_block(name: str) -> "Storage":
-    """Read a block from the Prefect server.
+    """Read a block from the server.
 
     Raises:
-        ValueError: there is none of this name.
+        ValueError: none of this name.
     """
     from prefect.filesystems import LocalFileSystem
     from prefect_aws import S3Bucket
@@ -29,7 +29,7 @@ def load_block(name: str) -> "Storage":
 
 
 def write(storage: "Storage", key: str, content: bytes) -> None:
-    """Write a file, from a thread without an event loop."""
+    """Write from a thread without an event loop."""
     put: Any = storage.write_path
     try:
         put(key, content, _sync=True)
@@ -41,14 +41,13 @@ def write(storage: "Storage", key: str, content: bytes) -> None:
 
 
 def _forget_clients() -> None:
-    """Assume a block's role anew: prefect_aws keeps the clients of an hour for ever."""
+    """Assume the role anew: prefect_aws keeps the clients of an hour for ever."""
     from prefect_aws.credentials import _get_client_cached
 
     _get_client_cached.cache_clear()
 
 
 def is_s3(storage: "Storage") -> "TypeGuard[S3Bucket]":
-    """Return whether a block is an S3 bucket."""
     from prefect_aws import S3Bucket
 
     return isinstance(storage, S3Bucket)

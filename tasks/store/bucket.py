@@ -1,4 +1,4 @@
-"""A results store in a bucket, whose working copy is the folder here."""
+"""A results store in a bucket; its working copy is the folder here."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ MOST_LINK_S = 7 * 24 * 3600  # longest validity of a signature of version 4
 
 
 class LinkSettings(BaseSettings):
-    """Settings of links to reports in a bucket, from `GRIDBENCH_REPORT_LINK_S`."""
+    """`GRIDBENCH_REPORT_LINK_S` for links to reports."""
 
     model_config = SettingsConfigDict(env_prefix="GRIDBENCH_")
 
@@ -45,7 +45,7 @@ class LinkSettings(BaseSettings):
 
 @dataclass(slots=True)
 class Bucket:
-    """A storage block, and the files sent to it from here."""
+    """A block, and files sent from here."""
 
     name: str
     storage: "Storage"
@@ -55,19 +55,19 @@ class Bucket:
 
     @classmethod
     def of(cls, results: ResultsAddress) -> Self | None:
-        """Return the bucket of a results store, or None for a folder.
+        """Return None for a folder.
 
         Raises:
-            GridbenchError: the Prefect server has no such block, or does not answer.
+            GridbenchError: no such block, or no answer.
         """
         return cls.load(results.block) if results.block else None
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Find a block by its type and name.
+        """Find a block by type and name.
 
         Raises:
-            GridbenchError: the Prefect server has no such block, or does not answer.
+            GridbenchError: no such block, or no answer.
         """
         from prefect.settings import PREFECT_API_URL
 
@@ -84,22 +84,22 @@ class Bucket:
             ) from None
 
     def note(self, path: Path) -> None:
-        """Note a written file, so that `send_new` need not search for it."""
+        """Note a file, so that `send_new` need not search for it."""
         self._new.add(path)
 
     def send_new(self, folder: Path) -> None:
-        """Copy the noted files of a run.
+        """Copy noted files.
 
         Raises:
-            GridbenchError: the bucket refuses; the files stay noted.
+            GridbenchError: refused; the files stay noted.
         """
         self._send_all(folder, list(self._new))
 
     def send(self, folder: Path) -> None:
-        """Copy new and changed files from the folder of a run.
+        """Copy new and changed files.
 
         Raises:
-            GridbenchError: the bucket refuses; local files stay.
+            GridbenchError: refused; local files stay.
         """
         if not self._looked:
             self._looked = True
@@ -107,7 +107,7 @@ class Bucket:
         self._send_all(folder, sorted(path for path in folder.rglob("*") if path.is_file()))
 
     def _look(self, folder: Path) -> None:
-        """Note which records are in the bucket: they never change, and a run can have thousands."""
+        """Note which records are there: they never change, and a run can have thousands."""
         with suppress(Exception):  # with write permission alone, files are only sent again
             for key, size in run_files_of(self.storage).sizes(f"{folder.name}/{RECORDS}").items():
                 path = path_inside(folder.parent, key)
@@ -134,7 +134,7 @@ class Bucket:
             ) from None
 
     def fetch(self, run: str, folder: Path) -> None:
-        """Copy the folder of a run from the bucket.
+        """Copy a run's folder from the bucket.
 
         Raises:
             GridbenchError: it can't be read, or has no such run.
@@ -152,9 +152,9 @@ class Bucket:
             raise GridbenchError(f"run {run!r} is unknown in {self.name}; give its whole name")
 
     def link(self, key: str) -> str | None:
-        """Return the address of a file, or None.
+        """Return a file's address.
 
-        It is the s3:// path, or by `GRIDBENCH_REPORT_LINK_S` a link that anyone can open.
+        An s3:// path, or by `GRIDBENCH_REPORT_LINK_S` a link for anyone.
         """
         if not is_s3(self.storage):
             return None
@@ -164,7 +164,7 @@ class Bucket:
         return f"s3://{self.storage.bucket_name}/{self._whole(key)}"
 
     def signed(self, key: str, lasts_s: int, content_type: str | None = None) -> str | None:
-        """Return an address that gives anyone a file for `lasts_s` seconds, or None."""
+        """Return an address that gives anyone the file."""
         if not is_s3(self.storage):
             return None
         name = self.storage.bucket_name
@@ -179,7 +179,7 @@ class Bucket:
 
 
 def _signer(credentials: "AwsCredentials | MinIOCredentials", bucket: str) -> Any:
-    """Return a client that signs for the bucket's own region by version 4: most regions require that."""
+    """Sign for the bucket's own region by version 4: most regions require that."""
     from botocore.client import Config  # needed only for a bucket
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -199,7 +199,7 @@ def _mark(path: Path) -> tuple[int, int]:
 
 
 class Mirror:
-    """Sends the run's files to its bucket as they come."""
+    """A sender of a run's files to its bucket, as they come."""
 
     def __init__(self, store: Store, say: Callable[[str], None]) -> None:
         self._store, self._say, self._told = store, say, ""
@@ -235,7 +235,7 @@ class Mirror:
 
 
 def find(results: ResultsAddress, run: str) -> Store:
-    """Return an earlier run, copied from its bucket if needed.
+    """Return a run, copied from its bucket if needed.
 
     Raises:
         GridbenchError: there is no such run, or its bucket can't be read.
@@ -251,7 +251,7 @@ def find(results: ResultsAddress, run: str) -> Store:
 
 
 async def send(store: Store) -> None:
-    """Copy a run into its bucket, if it has one.
+    """Copy a run into its bucket, if any.
 
     Raises:
         GridbenchError: the bucket refuses.
@@ -261,7 +261,7 @@ async def send(store: Store) -> None:
 
 
 async def hand_in(store: Store, report: Path) -> str | None:
-    """Send a finished run; return a link to its report if its bucket can give one.
+    """Send a finished run; return a link to its report if possible.
 
     Raises:
         GridbenchError: the bucket refuses after some tries.

@@ -1,4 +1,4 @@
-"""A run's records as a data frame."""
+"""Records as a data frame."""
 
 import json
 import math
@@ -21,11 +21,10 @@ _STACK = ("torch", "cuda", "driver", "python")
 def results_table(
     records: Sequence[Record], refusals: Mapping[RecordKey, tuple[str, ...]] | None = None
 ) -> pd.DataFrame:
-    """Return one row per record, in order; a failed repeat lacks later values.
+    """Return a row per record, in order.
 
     A valid record in `refusals` has the verdict `impossible`, or `wrong` for its training. Sizes are text
-    (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`. Reported numbers are in
-    `metrics`.
+    (`size`, `size_<name>`), phases `phase_<name>_s`, reported numbers `metrics`.
     """
     sizes = _names(name for record in records for name in record.case.params)
     phases = _names(name for record in records for name in record.phases_s)
@@ -43,7 +42,7 @@ def results_table(
 
 
 def case_columns(case: Case) -> dict[str, Any]:
-    """Return a case as columns of text."""
+    """Return text by column."""
     return {
         "case": case.id,
         "workload": case.workload,
@@ -156,7 +155,7 @@ def _of_nights(record: Record) -> dict[str, Any]:
 
 
 def _machine_id(found: Mapping[str, Any]) -> str | None:
-    """Return the machine id of a fingerprint, which can have any content; None for an invalid one."""
+    """Return None for an invalid id; fingerprints can have any content."""
     try:
         return machine_id(found) if found else None
     except (AttributeError, TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Keys in the paths of served reports, which make them unguessable."""
+"""Unguessable keys in paths of served reports."""
 
 import hashlib
 import hmac
@@ -8,12 +8,12 @@ KEY_HEX = 32  # digits of a key: 128 bits
 
 
 def secret_of(auth: str) -> str:
-    """Return the secret behind the keys of runs, from the password of a stack."""
+    """Return the secret behind runs' keys, from a stack's password."""
     return _digest(auth, "reports")
 
 
 def key_of_run(secret: str, run: str) -> str:
-    """Return the unguessable part of a run's path: an HMAC of its name (RFC 2104)."""
+    """Return an HMAC of the run's name (RFC 2104)."""
     return _digest(secret, run)[:KEY_HEX]
 
 

@@ -1,4 +1,4 @@
-"""Read runs from a storage block, and copy them into a folder."""
+"""Read runs from a block, and copy them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,25 +17,24 @@ AT_ONCE = 8  # requests: most files are small, and latency dominates
 
 
 class RunFiles(Protocol):
-    """The files of the runs in a block; each key begins with the run's name."""
+    """Files of runs in a block; each key begins with the run's name."""
 
     def runs(self) -> Iterable[str]:
-        """Return the names of folders, not all of which need be runs."""
+        """Return folders; not all need be runs."""
 
     def below(self, key: str) -> Iterable[str]:
-        """Return the keys of all files in a folder."""
+        """Return keys of a folder's files."""
 
     def sizes(self, key: str) -> dict[str, int]:
-        """Return the keys of all files in a folder, and their sizes in bytes."""
+        """Return bytes by key."""
 
-    def read(self, key: str) -> bytes | None:
-        """Return a file's content, or None."""
+    def read(self, key: str) -> bytes | None: ...
 
 
 def copy(stored: RunFiles, key: str, folder: Path) -> bool:
-    """Copy one file if it is missing; return whether it is here.
+    """Copy a missing file; return whether it is here.
 
-    A key that would lead out of the folder is not copied, because others can write keys.
+    Keys that lead out of the folder are not copied, because others can write them.
 
     Raises:
         WorkloadsError: the folder can't be written.
@@ -52,7 +51,7 @@ def copy(stored: RunFiles, key: str, folder: Path) -> bool:
 
 
 def is_inside(key: str) -> bool:
-    """Return whether a key stays below the folder that it is copied to."""
+    """Return whether it stays below its folder."""
     try:
         return bool(path_inside(Path(), key))
     except WorkloadsError:
@@ -60,7 +59,6 @@ def is_inside(key: str) -> bool:
 
 
 def run_files_of(storage: "Storage") -> RunFiles:
-    """Return the files of runs in a storage block."""
     if not is_s3(storage):
         return _Folder(Path(storage.basepath or ".").expanduser().resolve())
     start = str(storage.bucket_folder or "").strip("/")

@@ -1,4 +1,4 @@
-"""The results store: a folder of runs, each written once and never changed."""
+"""A folder of runs, each written once and never changed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,29 +26,27 @@ REPORTS_FOLDER = "GRIDBENCH_REPORTS_FOLDER"  # the served folder: another user's
 
 
 class RunBucket(Protocol):
-    """A bucket that keeps copies of runs."""
+    """A bucket with copies of runs."""
 
     name: str
 
-    def note(self, path: Path) -> None:
-        """Note that a file of a run was written."""
+    def note(self, path: Path) -> None: ...
 
     def send_new(self, folder: Path) -> None:
-        """Copy the noted files of a run's folder."""
+        """Copy noted files."""
 
     def send(self, folder: Path) -> None:
-        """Copy the new and changed files of a run's folder."""
+        """Copy new and changed files."""
 
-    def link(self, key: str) -> str | None:
-        """Return a web address of a file, if the bucket can give one."""
+    def link(self, key: str) -> str | None: ...
 
     def signed(self, key: str, lasts_s: int) -> str | None:
-        """Return an address that gives anyone a file for `lasts_s` seconds, or None."""
+        """Return an address that gives anyone the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The folder of one run: `plan.json`, `records/<cell>/<repeat>.json`, and derived files.
+    """One run's `plan.json`, `records/<cell>/<repeat>.json`, and derived files.
 
     `bucket` gets a copy.
     """
@@ -58,10 +56,10 @@ class Store:
 
     @classmethod
     def create(cls, results: Path, plan: Plan, bucket: RunBucket | None = None) -> "Store":
-        """Make the folder of a new run and write its plan.
+        """Make a new run's folder and write its plan.
 
         Raises:
-            GridbenchError: the folder can't be written, or the disk is full.
+            GridbenchError: unwritable, or the disk is full.
         """
         store = cls(results / plan.run, bucket)
         try:
@@ -73,10 +71,10 @@ class Store:
 
     @classmethod
     def open(cls, results: Path, run: str, bucket: RunBucket | None = None) -> "Store":
-        """Find the folder of an earlier run, by an unambiguous beginning of its name.
+        """Find a run by an unambiguous beginning of its name.
 
         Raises:
-            GridbenchError: there is no such run, or several.
+            GridbenchError: none, or several.
         """
         if not run or "/" in run or run.startswith("."):
             raise GridbenchError(
@@ -93,10 +91,10 @@ class Store:
 
     @property
     def plan(self) -> Plan:
-        """Return the run's plan.
+        """Read `plan.json`.
 
         Raises:
-            GridbenchError: it is corrupt or of another version.
+            GridbenchError: corrupt or of another version.
         """
         path = self.folder / "plan.json"
         try:
@@ -106,10 +104,10 @@ class Store:
         return read_plan(text, str(path))
 
     def add(self, record: Record) -> bool:
-        """Write a record; return False if that repeat is there already.
+        """Return False if that repeat is there already.
 
         Raises:
-            GridbenchError: the folder can't be written, or the disk is full.
+            GridbenchError: unwritable, or the disk is full.
         """
         try:
             if not write_record(self.folder / RECORDS, record):
@@ -126,10 +124,10 @@ class Store:
                 self.bucket.note(path)
 
     def keep_aside(self, name: str, text: str) -> Path:
-        """Keep a refused text for inspection; return its path.
+        """Keep a refused text; return its path.
 
         Raises:
-            GridbenchError: the folder can't be written, or the disk is full.
+            GridbenchError: unwritable, or the disk is full.
         """
         path = path_inside(self.folder / REFUSED, f"{name}.txt")
         try:
@@ -140,10 +138,10 @@ class Store:
         return path
 
     def set_aside(self, record: Record) -> None:
-        """Rename a record for another try at its repeat; its verdict becomes the suffix.
+        """Rename it for another try; its verdict becomes the suffix.
 
         Raises:
-            GridbenchError: the folder can't be written.
+            GridbenchError: unwritable.
         """
         path = self.folder / RECORDS / record_path(record)
         try:
@@ -152,7 +150,7 @@ class Store:
             raise GridbenchError(f"results: {path} can't be moved ({error.strerror})") from None
 
     def records(self) -> tuple[list[Record], list[str]]:
-        """Return the records in the plan's order, and a sentence on each unreadable file.
+        """Return records in the plan's order, and a sentence on each unreadable file.
 
         Raises:
             GridbenchError: the folder or the plan can't be read.
@@ -168,7 +166,7 @@ class Store:
         return records, [str(item) for item in items if isinstance(item, RecordError)]
 
     def unreadable(self, records: Sequence[Record]) -> list[str]:
-        """Return sentences about files without one of these records, or with a misplaced one."""
+        """Return sentences on files without one of these records, or with a misplaced one."""
         folder = self.folder / "records"
         known = {folder / path for path in map(_path, records) if path}
         left = [path for path in folder.rglob("*.json") if path.is_file() and path not in known]
@@ -189,5 +187,5 @@ def _path(record: Record) -> Path | None:
 
 
 def runs(results: Path) -> Iterable[str]:
-    """Return the names of the runs in a results folder, newest first."""
+    """Return the newest first."""
     return sorted((path.parent.name for path in results.glob("*/plan.json")), reverse=True)

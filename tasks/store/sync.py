@@ -1,4 +1,4 @@
-"""Copy only the files that history needs from a bucket's runs."""
+"""Only the files that history needs from a bucket."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,13 +15,13 @@ TABLE = "results.parquet"
 
 
 def bring(results: ResultsAddress, files: Iterable[str] = (TABLE,)) -> Path:
-    """Return this machine's folder with a store's runs; from a bucket, fetch missing files.
+    """Return the folder with a store's runs; fetch missing files from a bucket.
 
-    Of each run these are its plan, `files` and, without a table, its records. An existing file is not fetched
-    again: runs never change.
+    Fetch plans, `files` and, without a table, records. An existing file is not fetched again: runs never
+    change.
 
     Raises:
-        GridbenchError: the bucket can't be read, or the folder can't be written.
+        GridbenchError: unreadable bucket, or unwritable folder.
     """
     if bucket := Bucket.of(results):
         fetch_history(bucket, results.folder, files)
@@ -29,10 +29,10 @@ def bring(results: ResultsAddress, files: Iterable[str] = (TABLE,)) -> Path:
 
 
 def fetch_history(bucket: Bucket, folder: Path, files: Iterable[str] = (TABLE,)) -> None:
-    """Copy missing files as `bring` does.
+    """Copy as `bring` does.
 
     Raises:
-        GridbenchError: the bucket can't be read, or the folder can't be written.
+        GridbenchError: unreadable bucket, or unwritable folder.
     """
     wanted = (PLAN, *files)
     try:
@@ -47,7 +47,7 @@ def fetch_history(bucket: Bucket, folder: Path, files: Iterable[str] = (TABLE,))
 
 
 def _fetch(stored: RunFiles, run: str, folder: Path, wanted: Iterable[str]) -> None:
-    """Fetch one run's files; a folder without a plan is not a run."""
+    """Skip folders without a plan, which are not runs."""
     for name in wanted:
         if not copy(stored, f"{run}/{name}", folder) and name == PLAN:
             return

@@ -1,7 +1,7 @@
-"""Cache code, environments and data on a machine, by their hash.
+"""Code, environments and data cached by hash.
 
-Unpacked code is checked against its id each time. A container behind SSH has a volume here; an image can bring
-a second cache.
+Unpacked code is checked each time. A container behind SSH has a volume here; an image can bring a second
+cache.
 """
 
 import fcntl
@@ -22,24 +22,23 @@ IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # time for whi
 
 
 def cache_folder(kind: str) -> Path:
-    """Return this machine's folder of a kind, below `GRIDBENCH_KEPT`."""
+    """Return the folder below `GRIDBENCH_KEPT`."""
     named = os.environ.get("GRIDBENCH_KEPT")
     return (Path(named) if named else home() / ".gridbench" / "kept") / kind
 
 
 def cache_folders(kind: str) -> tuple[Path, Path]:
-    """Return the folders to search: this machine's, and its image's."""
+    """Return this machine's and its image's."""
     return cache_folder(kind), IMAGE_CACHE / kind
 
 
 def mark_used(path: Path) -> None:
-    """Mark a cache entry as used."""
     with suppress(OSError):  # an image's entries can't be changed
         os.utime(path)
 
 
 def prune(kind: str) -> None:
-    """Remove the oldest entries beyond `MOST`, except any in use."""
+    """Remove the oldest beyond `MOST`, except any in use."""
     with suppress(OSError):
         dated = sorted(((path.stat().st_mtime, path) for path in _all(kind)), reverse=True)
         for used_at, path in dated[MOST[kind] :]:
@@ -53,7 +52,7 @@ def _all(kind: str) -> list[Path]:
 
 @contextmanager
 def locked_entry(kind: str, name: str) -> Iterator[Path]:
-    """Yield the path of a cache entry, locked against other processes of this machine.
+    """Yield an entry, locked against other processes of this machine.
 
     Raises:
         OSError: the cache can't be written.

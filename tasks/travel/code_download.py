@@ -1,4 +1,4 @@
-"""Get code onto the machine, from its cache or its flow run's inputs."""
+"""Code from the cache or the flow run's inputs."""
 
 import base64
 import shutil
@@ -26,14 +26,14 @@ ANSWER_S = 60.0
 
 
 def unpack_code(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
-    """Unpack a tree into a new folder, and cache it for the next job.
+    """Unpack a tree, and cache it.
 
     Args:
-        folder: created for this job alone, because scripts write into it.
-        fetch: returns a packed tree by its id; called without a complete cached copy.
+        folder: new, for this job alone, because scripts write into it.
+        fetch: returns a packed tree; called without a complete cached copy.
 
     Raises:
-        GridbenchError: it is missing, or is another one.
+        GridbenchError: missing, or another one.
     """
     name = f"{hex_of(tree_id)}.pack"
     for cached in cache_folders(CODE):
@@ -53,7 +53,7 @@ def unpack_code(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> No
 
 
 def download_code(flow_run_id: UUID, tree_id: str) -> bytes:
-    """Return a packed tree that was sent to the calling lane job.
+    """Return a tree sent to the calling job.
 
     Raises:
         GridbenchError: there is none, or it can't be fetched.
@@ -86,7 +86,7 @@ def _read(client: SyncPrefectClient, flow_run_id: UUID, key: str) -> str:
 
 
 def _download(link: str, most_bytes: int) -> bytes:
-    """Return the content of a link; no error contains the link, because it opens the file for anyone."""
+    """Put the link into no error, because it opens the file for anyone."""
     content = bytearray()  # bytes would be copied for each chunk
     try:
         with httpx.stream("GET", link, timeout=ANSWER_S) as answer:

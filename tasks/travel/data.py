@@ -1,4 +1,4 @@
-"""A script's data on the machine: a folder, or a copy of an `s3://` address."""
+"""A script's data: a folder, or a copy of an `s3://` address."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ SPARE_BYTES = 1 << 30  # of the disk, for the run itself
 
 
 class RemoteFile(NamedTuple):
-    """A file in a bucket: key, path below the address, size and hash."""
+    """Key, path below the address, size and hash."""
 
     key: str
     name: str
@@ -29,9 +29,9 @@ class RemoteFile(NamedTuple):
 
 
 def data_for(data: str, folder: Path) -> str:
-    """Return the path of a script's data here; data in a bucket is copied unless cached.
+    """Return the path here; data in a bucket is copied unless cached.
 
-    `data` is a path, relative to the code's `folder`, or `s3://BUCKET/PREFIX`.
+    `data`: a path relative to the code's `folder`, or `s3://BUCKET/PREFIX`.
 
     Raises:
         GridbenchError: it is missing, or can't be copied.
@@ -80,7 +80,7 @@ def _copied(address: str) -> Path:
 
 
 def _is_whole(folder: Path, files: Sequence[RemoteFile]) -> bool:
-    """Return whether a folder has all files in their sizes; hashing would take as long as a copy."""
+    """Compare sizes; hashing would take as long as a copy."""
     try:
         return all((folder / file.name).stat().st_size == file.bytes for file in files)
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def _is_whole(folder: Path, files: Sequence[RemoteFile]) -> bool:
 
 
 def _client() -> Any:
-    """Return a client with this machine's credentials; without any, for public buckets."""
+    """Read public buckets without credentials."""
     import boto3  # needed only for data in a bucket
     from botocore import UNSIGNED
     from botocore.client import Config

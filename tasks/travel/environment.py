@@ -1,4 +1,4 @@
-"""Install a user's packages over the machine's own, which stay unchanged, as does torch."""
+"""A user's packages over the machine's, which stay, as does torch."""
 
 import hashlib
 import json
@@ -49,7 +49,7 @@ BUILDERS = {
 class Environment:
     """A script's interpreter and packages.
 
-    `packages` are those added to the machine's, as `name==version`, or an address without login.
+    `packages`: those added to the machine's, as `name==version`, or an address without login.
     """
 
     python: Path
@@ -58,12 +58,12 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class MachinePython:
-    """The Python and the torch of a machine.
+    """A machine's Python and torch.
 
     Attributes:
         paths: of its packages.
         installed: their versions by name.
-        headers: their metadata by name, without description.
+        headers: metadata by name, without description.
     """
 
     version: str
@@ -76,13 +76,13 @@ class MachinePython:
 def environment_for(
     folder: Path, file: str, python: Path, say: Callable[[str], None], least: Sequence[str] = ()
 ) -> Environment:
-    """Return the environment for a folder's packages, made unless cached.
+    """Return a folder's environment, made unless cached.
 
     Args:
-        file: in the folder, that names the packages.
+        file: names the packages.
         python: the machine's interpreter.
-        say: gets the requested packages that are not installed, and the others.
-        least: `name==version` to install if the machine lacks it.
+        say: gets requested packages that are not installed, and others.
+        least: `name==version` that the machine must have.
 
     Raises:
         GridbenchError: the packages can't be fetched, or need another torch.
@@ -115,7 +115,7 @@ def environment_for(
 
 
 def look_at(python: Path) -> MachinePython:
-    """Ask an interpreter for its version and its packages.
+    """Ask an interpreter for its version and packages.
 
     Raises:
         GridbenchError: it does not answer.
@@ -202,7 +202,7 @@ def _is_new(line: str, there: set[str]) -> bool:
 
 
 def _stand_in(folder: Path, name: str, version: str, header: str) -> None:
-    """Write a wheel that only states that this version exists and its needs; it is never installed."""
+    """Write a wheel with only the version and its needs; it is never installed."""
     if is_the_machines(name):  # its needs are installed
         header = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"
     folder.mkdir(exist_ok=True)
@@ -215,7 +215,7 @@ def _stand_in(folder: Path, name: str, version: str, header: str) -> None:
 
 
 def _lay_over(path: Path, here: MachinePython, python: Path) -> None:
-    """Make an environment whose Python finds its own packages first, then all of the machine's."""
+    """Let its Python find its own packages first, then the machine's."""
     command = [str(python), "-P", "-m", "venv", "--without-pip", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""Ask git which files of a folder are code, and whether all are committed."""
+"""Ask git which files are code, and whether all are committed."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ NO_REPOSITORY = "not a git repository"
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the sorted paths of the files that are code, relative to the folder.
+    """Return sorted relative paths of code.
 
     Raises:
         GridbenchError: git is missing, or refuses.
@@ -36,7 +36,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def has_changes(folder: Path) -> bool:
-    """Return whether something in the folder is not committed; True without git."""
+    """Return True without git."""
     if not is_in_a_repository(folder):
         return True
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
@@ -44,7 +44,7 @@ def has_changes(folder: Path) -> bool:
 
 
 def is_in_a_repository(folder: Path) -> bool:
-    """Return whether git tracks the folder, or a folder above it.
+    """Return whether git tracks it, or a folder above.
 
     Raises:
         GridbenchError: git is missing, or refuses.
@@ -65,7 +65,7 @@ def _new(folder: Path) -> list[str]:
 
 
 def _not_ignored(folder: Path) -> list[str]:
-    """Return the files of a folder without git: an empty repository elsewhere reads its .gitignore."""
+    """Return files without git: an empty repository elsewhere reads .gitignore."""
     with tempfile.TemporaryDirectory(prefix="gridbench-tree-") as empty:
         _git(Path(empty), "init", "--quiet")
         where = (f"--git-dir={empty}/.git", f"--work-tree={folder}")

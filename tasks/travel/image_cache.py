@@ -12,12 +12,12 @@ from tasks.travel.tree import hex_of
 
 
 def fill_cache(folder: Path, tree_id: str, file: str | None, python: Path) -> None:
-    """Put a tree, and the environment of its packages, into the folder GRIDBENCH_KEPT.
+    """Put a tree, and its packages' environment, into GRIDBENCH_KEPT.
 
     Args:
-        folder: has the packed tree, named by its digits.
-        file: in the tree, that names its packages.
-        python: over whose packages the environment lies.
+        folder: with the packed tree, named by its digits.
+        file: in the tree, names its packages.
+        python: below the environment.
 
     Raises:
         GridbenchError: something can't be fetched.
@@ -33,7 +33,7 @@ def fill_cache(folder: Path, tree_id: str, file: str | None, python: Path) -> No
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; return 1 with a sentence on failure."""
+    """Return 1 with a sentence on failure."""
     folder, tree_id, *file = arguments
     try:
         fill_cache(Path(folder), tree_id, file[0] if file else None, Path(sys.executable))

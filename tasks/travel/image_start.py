@@ -1,4 +1,4 @@
-"""Start a lane job in a user's container image."""
+"""Start a lane job in a user's image."""
 
 import hashlib
 import shlex
@@ -15,7 +15,7 @@ Bundle = tuple[bytes, str]  # a lane's code as one file, and its commit
 
 
 def keep_lane(store: Store, bundle: Callable[[], Bundle]) -> None:
-    """Put a lane's own code into the folder of a run that measures in a user's image.
+    """Put the lane's own code into the run's folder.
 
     Raises:
         GridbenchError: it can't be written.
@@ -29,9 +29,9 @@ def keep_lane(store: Store, bundle: Callable[[], Bundle]) -> None:
 
 
 def in_image(variables: dict[str, Any], image: str, lane: str) -> dict[str, Any]:
-    """Return the machine's job variables changed for a user's image.
+    """Change job variables for a user's image.
 
-    `lane` is the id and the commit of the lane's code, as the run's folder notes them.
+    `lane`: id and commit of its code.
     """
     tree_id, commit = lane.split()
     words = ["python3", "-c", Path(image_boot.__file__).read_text(), tree_id.rpartition(":")[2], commit]

@@ -1,4 +1,4 @@
-"""Prepare a job's repeats on the lane before the first one is measured."""
+"""Prepare a job's repeats before the first one."""
 
 import os
 import shutil
@@ -28,12 +28,11 @@ SOURCES = "src"  # many projects have their package there
 
 @dataclass(frozen=True, slots=True)
 class PreparedScript:
-    """A script as this machine runs it.
+    """A script on this machine.
 
     Attributes:
-        script: with this machine's folder and data.
-        command: runs one repeat, by an interpreter with its packages.
-        environ: variables of its process.
+        script: with folder and data here.
+        command: for one repeat, by an interpreter with its packages.
         packages: installed for it, as `name==version`.
     """
 
@@ -45,37 +44,37 @@ class PreparedScript:
 
 @dataclass(slots=True)
 class JobSetup:
-    """Code, packages and data on this machine for a job.
+    """A job's code, packages and data here.
 
     Attributes:
         scripts_here: by the script as ordered.
-        phases_s: seconds of preparation by phase that no record has noted; under None, of the job.
+        phases_s: preparation that no record has noted; under None, the job's.
     """
 
     scripts_here: dict[Script, PreparedScript] = field(default_factory=dict)
     phases_s: dict[Script | None, dict[str, float]] = field(default_factory=dict)
 
     def repeat(self, repeat: Repeat) -> Repeat:
-        """Return a repeat as this machine measures it."""
+        """Return it as measured here."""
         prepared_script = self._of(repeat)
         return replace(repeat, script=prepared_script.script) if prepared_script else repeat
 
     def command(self, repeat: Repeat, command: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that measures a repeat; `command` for one of a workload."""
+        """Return the command for a repeat; `command` if it is a workload's."""
         prepared_script = self._of(repeat)
         return prepared_script.command if prepared_script else tuple(command)
 
     @contextmanager
     def environment(self, repeat: Repeat) -> Iterator[None]:
-        """Set a repeat's script's environment for processes started within."""
+        """Set the script's environment for processes started within."""
         prepared_script = self._of(repeat)
         with changed(prepared_script.environ if prepared_script else {}):
             yield
 
     def noted(self, repeat: Repeat, record: Record) -> Record:
-        """Return a record with image and packages, a script's first with its preparation time.
+        """Add image and packages; a script's first record also gets its preparation time.
 
-        The time is in the record's phases and wall, for the bill, and not in its samples.
+        It counts in phases and wall, for the bill, not in samples.
         """
         prepared_script = self._of(repeat)
         if prepared_script and record.script:
@@ -108,12 +107,11 @@ def prepared(
     fetch: Callable[[str], bytes],
     say: Callable[[str], None],
 ) -> Iterator[JobSetup]:
-    """Bring a job's code, packages and data to this machine, locked; remove the code afterwards.
+    """Bring a job's files here, locked; remove the code afterwards.
 
     Args:
-        command: runs one repeat here.
-        code: sent to the job; other scripts run in their own folder here.
-        fetch: returns a packed tree by its id.
+        command: for one repeat here.
+        code: sent; other scripts run in their own folder here.
 
     Raises:
         GridbenchError: something can't be fetched.
@@ -176,7 +174,7 @@ def _prepare(
 
 
 def _environ(python: Path, folder: Path) -> dict[str, str]:
-    """Return the variables by which another interpreter finds our workloads, and the script its project."""
+    """Return variables by which another interpreter finds our workloads, and the script its project."""
     sources = [str(folder / SOURCES)] if (folder / SOURCES).is_dir() else []
     paths = [*sources, os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]
     places = [str(python.parent), *filter(None, [os.environ.get("PATH")])]
@@ -185,7 +183,7 @@ def _environ(python: Path, folder: Path) -> dict[str, str]:
 
 @contextmanager
 def changed(environ: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables of this process, which its children inherit, for a while."""
+    """Set variables for this process and its children."""
     before = {name: os.environ.get(name) for name in environ}
     os.environ.update(environ)
     try:
@@ -200,7 +198,7 @@ def changed(environ: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _box(say: Callable[[str], None]) -> Iterator[None]:
-    """Prevent measurements here while packages are installed and data is copied."""
+    """Prevent measurements while packages are installed and data is copied."""
     try:
         with whole_box(say):
             yield

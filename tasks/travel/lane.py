@@ -35,11 +35,11 @@ MOST, IN_USE_S = 3, 15 * DAY_S  # the newest lanes stay, and any that a job can 
 
 
 def put_in_place(sent: Path, python: Path, say: Callable[[str], None]) -> None:
-    """Install the code and the packages of a lane.
+    """Install a lane's code and packages.
 
     Args:
-        sent: the file of its code.
-        python: the box's own, with torch.
+        sent: file of its code.
+        python: the box's, with torch.
 
     Raises:
         GridbenchError: something can't be fetched.
@@ -114,7 +114,7 @@ def _forget_old(sent: Path) -> None:
 
 
 def main() -> int:
-    """Install this file's content; return 1 with a sentence on failure, 0 silently."""
+    """Return 1 with a sentence on failure, 0 silently."""
     try:
         put_in_place(Path(sys.argv[0]).absolute(), Path(sys.executable), lambda text: None)
     except GridbenchError as error:

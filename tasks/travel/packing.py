@@ -1,4 +1,4 @@
-"""Pack a source tree into reproducible bytes, and unpack it: no path can escape the folder."""
+"""Pack a source tree reproducibly, and unpack it: no path can escape the folder."""
 
 import hashlib
 import io
@@ -15,10 +15,10 @@ READABLE, RUNNABLE = 0o644, 0o755
 
 
 def pack(tree: Tree) -> bytes:
-    """Return a tree as a compressed archive without owners and times.
+    """Return an archive without owners and times.
 
     Raises:
-        GridbenchError: it must not leave this machine, or has changed.
+        GridbenchError: must not leave this machine, or has changed.
     """
     if tree.hindrance:
         raise GridbenchError(tree.hindrance)
@@ -48,12 +48,12 @@ def _content(tree: Tree, file: TreeFile) -> bytes:
 
 
 def unpack(packed: bytes, tree_id: str, folder: Path) -> None:
-    """Write the files of a packed tree into a new folder.
+    """Write a packed tree into a new folder.
 
-    The content is checked against the id, and each name, before the first file is written.
+    Content and names are checked before the first file is written.
 
     Raises:
-        GridbenchError: it is damaged, another tree, or leads out of the folder.
+        GridbenchError: damaged, another tree, or leads out of the folder.
     """
     entries = _entries(_expanded(packed, tree_id), tree_id)
     if id_of([file for file, _ in entries]) != tree_id:

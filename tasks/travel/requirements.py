@@ -1,4 +1,4 @@
-"""The packages required by requirements.txt, pyproject.toml or uv.lock."""
+"""Requirements of requirements.txt, pyproject.toml or uv.lock."""
 
 import re
 import sys
@@ -25,15 +25,15 @@ ITSELF = (".", "./", "-e .", "-e ./", "--editable .", "--editable ./")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Packages to install in addition to the machine's.
+    """Packages besides the machine's.
 
     Attributes:
         lines: requirements.
-        constraints: on the others' dependencies.
+        constraints: on dependencies.
         options: indexes, as in a requirements.txt.
-        hashes: of the allowed files, by name; a package without any allows each.
-        all_hashed: nothing without a hash can be installed.
-        notes: a sentence on each required package that is the machine's own.
+        hashes: of allowed files, by name; without any, each is allowed.
+        all_hashed: refuse packages without a hash.
+        notes: on required packages that are the machine's own.
     """
 
     lines: tuple[str, ...]
@@ -45,17 +45,17 @@ class Wanted:
 
     @property
     def variables(self) -> frozenset[str]:
-        """Return the machine's variables that lines and options name, such as those of a login."""
+        """Return the machine's variables that lines and options name, such as a login's."""
         return frozenset(VARIABLE.findall(" ".join((*self.lines, *self.constraints, *self.options))))
 
     def hashes_of(self, line: str) -> tuple[str, ...]:
-        """Return the hashes of a package, by a line of requirements."""
+        """Return hashes for a requirement."""
         found = NAME.match(line)
         return self.hashes.get(plain(found[0]), ()) if found else ()
 
 
 def packages_file(folder: Path) -> str | None:
-    """Return the most exact file in a folder that names packages, or None."""
+    """Return the most exact file that names packages."""
     return next((name for name in FILES if (folder / name).is_file()), None)
 
 
@@ -72,23 +72,23 @@ def check_packages(folder: Path, file: str) -> None:
 
 
 def is_the_machines(name: str) -> bool:
-    """Return whether a package stays as the machine has it, and is never installed."""
+    """Return whether it stays as the machine has it, and is never installed."""
     name = plain(name)
     return name in OWN or (name.startswith(NVIDIA) and name != NVML)
 
 
 def plain(name: str) -> str:
-    """Return a package's name as indexes spell it."""
+    """Return the name as indexes spell it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) -> Wanted:
-    """Read the requirements of a folder's code.
+    """Read a folder's requirements.
 
     Args:
-        file: one of `FILES` in it, or another requirements file.
-        installed: this machine's versions by name.
-        python: its interpreter, for which a lock is read.
+        file: one of `FILES`, or another requirements file.
+        installed: versions here, by name.
+        python: for which a lock is read.
 
     Raises:
         GridbenchError: the file is missing or requires something uninstallable.
@@ -124,10 +124,10 @@ def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) 
 
 
 def name_of(line: str, file: str) -> str:
-    """Return the name in a requirement.
+    """Return the required package.
 
     Raises:
-        GridbenchError: it is a path or an address without a name.
+        GridbenchError: a path or address without a name.
     """
     found = NAME.match(line)
     if found is None or "/" in line.partition("@")[0].partition(";")[0]:
@@ -181,7 +181,7 @@ def _of_project(path: Path) -> list[str]:
 
 
 def _of_file(folder: Path, path: Path, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a requirements file and of those that it includes; constraints with `c`."""
+    """Yield lines, also of included files; constraints with `c`."""
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         raise GridbenchError(f"{path.name} is named by a requirements file but does not exist in {folder}")
     for line in _lines(path.read_text(errors="replace")):

@@ -1,4 +1,4 @@
-"""The packed code of a run, for lanes on other machines."""
+"""A run's packed code, for other machines."""
 
 import os
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ MOST_ENTRY_BYTES = 2048  # of a packed file besides its content
 
 
 class JobCode(NamedTuple):
-    """The trees that a lane job is sent.
+    """Trees for a lane job.
 
     Attributes:
-        scripts: ids of the code of users' commands.
-        workloads: id of a folder of workloads, if needed.
-        lane: id and commit of the lane's own code, for a user's image; None if the machine's image has it.
+        scripts: ids of commands' code.
+        workloads: id of a folder, if needed.
+        lane: id and commit, for a user's image; None if the machine's image has it.
     """
 
     scripts: tuple[str, ...] = ()
@@ -44,20 +44,19 @@ class JobCode(NamedTuple):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of all trees, each once."""
         lane = self.lane.split()[0] if self.lane else None
         return tuple(dict.fromkeys(filter(None, (*self.scripts, self.workloads, lane))))
 
 
 def travels_to(machine: Hardware) -> bool:
-    """Return whether a machine gets a copy of the code; the local pool uses the folder."""
+    """Return False for the local pool, which uses the folder."""
     return machine.pool != LOCAL_POOL
 
 
 def refusal(tree: Tree, machine: Hardware, results: ResultsAddress | None = None) -> str | None:
-    """Return a sentence on why a machine can't get this code, or None.
+    """Return why a machine can't get this code.
 
-    A bucket as `results` store carries larger trees.
+    A bucket as `results` carries larger trees.
     """
     if not travels_to(machine):
         return None
@@ -71,11 +70,11 @@ def refusal(tree: Tree, machine: Hardware, results: ResultsAddress | None = None
 
 
 def keep_code(store: Store) -> None:
-    """Pack the code for other machines into a new run's folder, and note the workloads' hash.
+    """Pack code into a new run's folder, and note the workloads' hash.
 
     Raises:
-        GridbenchError: packages can't be fetched anywhere, or code must not travel, has changed since the plan,
-            or can't be written.
+        GridbenchError: packages can't be fetched anywhere, or code must not travel, has changed, or can't be
+            written.
     """
     plan = store.plan
     for planned in plan.cases:
@@ -101,7 +100,7 @@ def keep_code(store: Store) -> None:
 
 
 def own_workloads(plan: Plan) -> Path | None:
-    """Return the folder GRIDBENCH_WORKLOADS if a case of the plan needs it."""
+    """Return GRIDBENCH_WORKLOADS if a case needs it."""
     folder = os.environ.get("GRIDBENCH_WORKLOADS")
     named = [declared(name) for name in {planned.workload for planned in plan.cases}] if folder else []
     mine = any(found and found.build.__module__.startswith(OWN_MODULES) for found in named)
@@ -109,13 +108,13 @@ def own_workloads(plan: Plan) -> Path | None:
 
 
 def workloads_hash(folder: Path) -> str | None:
-    """Return the noted hash of the user's workloads; None if the run measured none."""
+    """Return None if the run measured none."""
     note = folder / FOLDER / WORKLOADS_HASH
     return note.read_text() if note.is_file() else None
 
 
 def code_for(store: Store, machine: Hardware, repeats: Sequence[Repeat]) -> JobCode:
-    """Return the trees that a lane job for these repeats is sent."""
+    """Return the trees that the job is sent."""
     if not travels_to(machine):
         return JobCode()
     ids = dict.fromkeys(script.code for repeat in repeats for script in repeat.scripts if script.code)
@@ -124,18 +123,17 @@ def code_for(store: Store, machine: Hardware, repeats: Sequence[Repeat]) -> JobC
 
 
 def in_run(store: Store, name: str) -> str | None:
-    """Return the note of this name in a run's code folder, or None."""
+    """Return a note from the run's code folder."""
     note = store.folder / FOLDER / name
     return note.read_text() if note.is_file() else None
 
 
 def packed(store: Store, tree_id: str) -> Path:
-    """Return the file of a packed tree in a run's folder."""
     return store.folder / FOLDER / f"{hex_of(tree_id)}.pack"
 
 
 def key_of(store: Store, tree_id: str) -> str:
-    """Return the name of a packed tree in a run's bucket."""
+    """Return the name in the run's bucket."""
     return f"{store.folder.name}/{FOLDER}/{packed(store, tree_id).name}"
 
 
@@ -147,7 +145,7 @@ def _keep(store: Store, tree: Tree, machine: str) -> None:
 
 
 def write_code(store: Store, name: str, content: bytes) -> None:
-    """Write a file into the code folder of a run.
+    """Write into a run's code folder.
 
     Raises:
         GridbenchError: it can't be written.

@@ -1,4 +1,4 @@
-"""Detect secrets: such files never leave the machine, and passwords are never shown."""
+"""Secret files never leave the machine, and passwords are never shown."""
 
 import math
 import re
@@ -53,17 +53,17 @@ LOGIN, QUERY = re.compile(r"(://)(?!git@)[^/\s@]*@"), re.compile(r"(://[^\s?]*\?
 
 
 def without_logins(text: str) -> str:
-    """Return a text without users, passwords and tokens in its addresses."""
+    """Remove users, passwords and tokens from addresses."""
     return QUERY.sub(r"\1***", LOGIN.sub(r"\1***@", text))
 
 
 def holds_secret(value: bytes) -> bool:
-    """Return whether a value contains a private key, a token, or an address with a password."""
+    """Return True for a private key, a token, or an address with a password."""
     return bool(KEY.search(value) or _has_token(value) or PASSWORD.search(value))
 
 
 def looks_secret(name: str, content: bytes) -> bool:
-    """Return whether a file looks like a secret, by its path and content."""
+    """Judge by path and content."""
     if is_secret_name(name) or KEY.search(content):
         return True
     if b"\0" in content[:TEXT_BYTES]:  # git's own test for binary files
@@ -81,9 +81,9 @@ class TokenRule:
     """A form of tokens.
 
     Attributes:
-        starts: one of these is in every token.
-        form: of a whole token.
-        entropy: least bits of each character.
+        starts: every token has one of these.
+        form: of whole tokens.
+        entropy: least bits per character.
     """
 
     starts: tuple[bytes, ...]
@@ -91,7 +91,6 @@ class TokenRule:
     entropy: float
 
     def found_in(self, content: bytes) -> bool:
-        """Return whether a file has such a token."""
         if not any(start in content for start in self.starts):
             return False
         return any(entropy_bits(match[0]) >= self.entropy for match in self.form.finditer(content))
@@ -114,12 +113,12 @@ def _rules() -> tuple[TokenRule, ...]:
 
 
 def entropy_bits(text: bytes) -> float:
-    """Return Shannon's entropy of a text in bits per character."""
+    """Return Shannon's entropy per character."""
     return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
 
 
 def _assigns_secret(content: bytes) -> bool:
-    """Return whether a settings file assigns a secret: letters and digits of high entropy."""
+    """Return whether settings assign letters and digits of high entropy."""
     values = (match[1] for match in ASSIGNED.finditer(content))
     return any(
         not value.startswith(REFERENCES)

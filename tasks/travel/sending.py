@@ -1,4 +1,4 @@
-"""Send code to a lane job: as inputs of its flow run, or as an expiring link."""
+"""Send code to a lane job as inputs, or as an expiring link."""
 
 import asyncio
 import base64
@@ -24,12 +24,12 @@ DIGITS = 16  # of an id, in the name of an input
 
 
 class CodeTransfer(NamedTuple):
-    """How a tree is sent to a machine.
+    """How a tree is sent.
 
     Attributes:
-        bytes: size of the packed tree.
-        pieces: number of inputs; 0 if it is sent as a link.
-        link: presigned address; empty if it is sent in pieces.
+        bytes: of the packed tree.
+        pieces: inputs; 0 for a link.
+        link: presigned; empty for pieces.
     """
 
     id: str
@@ -42,17 +42,17 @@ CODE_TRANSFER = TypeAdapter(CodeTransfer)
 
 
 def name_of(tree_id: str) -> str:
-    """Return the key of the input that holds the transfer of a tree."""
+    """Return the key of the input with the transfer."""
     return f"{KEY}{hex_of(tree_id)[:DIGITS]}"
 
 
 def piece_name(tree_id: str, place: int) -> str:
-    """Return the key of the input that holds a piece of a tree."""
+    """Return the key of the input with a piece."""
     return f"{name_of(tree_id)}-{place}"
 
 
 async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids: Iterable[str]) -> None:
-    """Send trees to a lane job, before its order.
+    """Send trees before the order.
 
     Raises:
         GridbenchError: the run's folder lacks one, or its bucket gives no link.
@@ -71,7 +71,7 @@ async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids:
 async def forget_code(
     client: PrefectClient, store: Store, flow_run_ids: Iterable[UUID], say: Callable[[str], None]
 ) -> None:
-    """Remove the code sent to the lane jobs of a run; log a possible rest."""
+    """Remove code sent to a run's jobs; log a possible rest."""
     sizes = {f"sha256:{path.stem}": path.stat().st_size for path in (store.folder / FOLDER).glob("*.pack")}
     for flow_run_id in flow_run_ids if sizes else ():
         names = [name for tree_id, size in sizes.items() for name in _input_names(tree_id, size)]

@@ -1,4 +1,4 @@
-"""The tree of a user's code: its files, its id, and why it must not travel."""
+"""A tree of code: files, id, and why it must not travel."""
 
 import hashlib
 import json
@@ -24,10 +24,10 @@ class TreeFile:
     """A file of a tree.
 
     Attributes:
-        name: its path from the tree's folder, with slashes.
-        bytes: its size; 0 for a link.
-        digest: SHA-256 of its content, hexadecimal; empty for a link.
-        link: target of a symbolic link; None for a regular file.
+        name: path from the tree's folder, with slashes.
+        bytes: 0 for a link.
+        digest: SHA-256, hexadecimal; empty for a link.
+        link: target; None for a regular file.
     """
 
     name: str
@@ -39,13 +39,13 @@ class TreeFile:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A snapshot of the code in a folder.
+    """A snapshot of code.
 
     Attributes:
         folder: absolute.
-        id: `sha256:` and the hexadecimal digits of a hash over the names, modes and contents of its files.
+        id: `sha256:` and hexadecimal digits, over names, modes and contents.
         dirty: something is not committed; True without git.
-        hindrance: why it must not leave this machine; else empty.
+        hindrance: why it must not leave; else empty.
     """
 
     folder: Path
@@ -57,12 +57,12 @@ class Tree:
 
 
 def take(folder: Path) -> Tree:
-    """Return the code in a folder: tracked files, and new ones that are not ignored.
+    """Return tracked files, and new ones that are not ignored.
 
-    Without git, all but usual caches, environments and files that the folder's `.gitignore` excludes.
+    Without git, all but usual caches, environments and what `.gitignore` excludes.
 
     Raises:
-        GridbenchError: the folder is missing or empty, has too many or too large files, or one can't be read.
+        GridbenchError: missing, empty, unreadable, or too many or too large files.
     """
     folder = Path(os.path.abspath(folder))
     if not folder.is_dir():
@@ -92,16 +92,15 @@ def take(folder: Path) -> Tree:
 
 
 def id_of(files: list[TreeFile]) -> str:
-    """Return the id of files, whatever their order."""
     rows = sorted([file.name, file.executable, file.digest, file.link] for file in files)
     return f"sha256:{hashlib.sha256(json.dumps(rows).encode()).hexdigest()}"
 
 
 def hex_of(tree_id: str) -> str:
-    """Return the digits of a tree's id, which name files.
+    """Return the digits, which name files.
 
     Raises:
-        GridbenchError: it is not such an id.
+        GridbenchError: not such an id.
     """
     kind, _, digits = tree_id.partition(":")
     if kind != "sha256" or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
@@ -158,7 +157,7 @@ def _link(folder: Path, name: str) -> tuple[TreeFile, str]:
 
 
 def leads_out(name: str, target: str) -> bool:
-    """Return whether a link leads out of its tree, or is too winding."""
+    """Return True also for too winding links."""
     parts = target.split("/")
     ups = sum(part == ".." for part in parts)
     starts_with_them = all(part == ".." for part in parts[:ups])  # behind another link, `..` is elsewhere

@@ -31,10 +31,10 @@ ROOT = "/"  # a folder without a project, whose settings uv would use
 def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
     """Run uv and return its output.
 
-    `names` are further variables that it gets, as requirements name them.
+    `names`: further variables that it gets.
 
     Raises:
-        GridbenchError: it is missing, takes too long or fails, in its own words.
+        GridbenchError: missing, too slow or failed, in its own words.
     """
     if not (uv := find_uv()):
         raise GridbenchError(
@@ -63,13 +63,13 @@ def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
 
 
 def _environ(names: Collection[str]) -> dict[str, str]:
-    """Return the variables that uv and its builds see: no login except the named ones."""
+    """Return what uv and its builds see: no login except the named ones."""
     seen = (*VARIABLES, *PROXIES, *map(str.upper, PROXIES), *names)
     return {k: v for k, v in os.environ.items() if k in seen or k.startswith(FAMILIES)} | SETTINGS
 
 
 def find_uv() -> str | None:
-    """Return the path of uv: this Python's own, the user's, or a lane's."""
+    """Return this Python's, the user's, or a lane's."""
     try:
         from uv import find_uv_bin
 
@@ -79,11 +79,11 @@ def find_uv() -> str | None:
 
 
 def kept_uv() -> Path:
-    """Return the path to which a lane brings uv, on a machine without it."""
+    """Return the path to which a lane brings uv."""
     return cache_folder(INSTALLERS) / "uv" / "bin" / "uv"
 
 
 def _end_with_parent() -> None:
-    """End uv when its job is killed: its lock is released, and another job makes the same environment."""
+    """End uv when its job is killed: its lock is released, and another job can make the environment."""
     if hasattr(LIBC, "prctl"):
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -50,7 +50,6 @@ class Acceptance(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Acceptance":
-        """Compare each machine with its siblings, else with published rates."""
         if results.population is None:
             return cls(())
         cells = {
@@ -71,11 +70,10 @@ class Acceptance(Finding):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 to keep all, 4 to return one, else 3 if one is undecided."""
+        """Return 0 to keep all machines, 4 to return one, else 3."""
         return max((EXIT_CODES[machine.advice] for machine in self.machines), default=0)
 
     def table(self) -> Table | None:
-        """Return a row per measure of each machine."""
         rows = tuple(
             (
                 machine.hardware,
@@ -94,7 +92,6 @@ class Acceptance(Finding):
         return Table(COLUMNS, rows, LEAD, notes) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return one line: the machines to return, to keep, and undecided."""
         if len(self.machines) == 1:
             return (_line(self.machines[0]),)
         groups = {a: [m.hardware for m in self.machines if m.advice is a] for a in Advice}
@@ -103,11 +100,9 @@ class Acceptance(Finding):
         return (f"{capitalised('; '.join(parts))}.",) if parts else ()
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each machine, with its confidence."""
         return tuple(map(sentence, self.machines))
 
     def published(self) -> dict[str, Any]:
-        """Return `acceptance`, an object for each machine."""
         return {"acceptance": [asdict(each) | {"advice": str(each.advice)} for each in self.machines]}
 
 
@@ -126,7 +121,6 @@ def _line(machine: MachineAdvice) -> str:
 
 
 def sentence(machine: MachineAdvice) -> str:
-    """Return the advice on a machine, with its reason and confidence."""
     if machine.advice is Advice.RETURN:
         return f"Return {machine.hardware}: {_why_return(machine)}."
     if machine.advice is Advice.KEEP:
@@ -229,5 +223,5 @@ def _standing(machine: MachineAdvice, held: Held) -> Mark | None:
 
 
 def _odds(chance: float) -> str:
-    """Return a chance in words, such as `1 in 100`; no distribution is known beyond one in a million."""
+    """Return such as `1 in 100`; no distribution is known beyond one in a million."""
     return f"1 in {round(1 / chance):,}" if chance > FARTHEST else f"fewer than 1 in {round(1 / FARTHEST):,}"

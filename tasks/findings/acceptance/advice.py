@@ -30,13 +30,12 @@ class Advice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One measure of a machine, compared with siblings or published rates.
+    """One measure of a machine against siblings or published rates.
 
     Attributes:
-        ratio: its time over the typical sibling's, or over the longest that published rates allow.
-        limit: the ratio above which it is slow.
+        ratio: over the typical sibling's time, or the longest by published rates.
         chance: that a good machine is as slow; None without siblings.
-        is_restless: whether the CPU's speed varied, as next to another VM's load.
+        is_restless: the CPU's speed varied, as next to another VM's load.
     """
 
     name: str
@@ -54,12 +53,8 @@ class MachineAdvice:
     """The advice on one machine.
 
     Attributes:
-        kind: its card and stack; empty if unknown.
-        siblings: number of compared siblings.
-        left_out: siblings that are slow themselves.
         without_number: cases without a valid result, with the reasons.
-        wrong: cases with wrong results that are right elsewhere.
-        fatal: faults for which the vendor replaces a card, or a silent driver; `faults` are others.
+        fatal: faults for which the vendor replaces a card, or a silent driver.
     """
 
     hardware: str
@@ -74,7 +69,6 @@ class MachineAdvice:
 
     @property
     def advice(self) -> Advice:
-        """Return keep if every case has a number and no measure is undecided."""
         if self.fatal or self.wrong or self.slow:
             return Advice.RETURN
         is_clear = self.compared and not self.open and not self.without_number
@@ -82,18 +76,17 @@ class MachineAdvice:
 
     @property
     def slow(self) -> list[Held]:
-        """Return the measures of slowness without load, the most certain first."""
+        """Return measures of slowness without load, the most certain first."""
         own = (held for held in self.held if held.is_slow and not (held.is_busy or held.is_restless))
         return sorted(own, key=lambda h: (h.chance or 0.0, -_value(h)))
 
     @property
     def compared(self) -> list[Held]:
-        """Return the compared measures."""
         return [each for each in self.held if each.against]
 
     @property
     def open(self) -> list[Held]:
-        """Return the measures neither slow nor shown fast enough, the highest ratio first."""
+        """Return measures neither slow nor shown fast enough, the highest ratio first."""
         slow, unclear = self.slow, []
         for held in self.compared:
             most = 1.0 if held.against == PUBLISHED else TOLERATED
@@ -105,12 +98,6 @@ class MachineAdvice:
 def advise(
     machine: Machine, cells: Sequence[Repeats], own: Member, others: Sequence[Member]
 ) -> MachineAdvice:
-    """Return the advice on a machine.
-
-    Args:
-        own: the machine as a member of a population.
-        others: all other known machines, of any kind.
-    """
     kin = {f"{member.hardware} in {member.run}": member for member in siblings_of(own, others)}
     sound = sound_members({name: member.values for name, member in kin.items()})
     standing = slowness_by_measure(own.values, [kin[name].values for name in sound])
@@ -150,7 +137,7 @@ def _by_siblings(own: Member, standing: Mapping[Measure, Slowness]) -> list[Held
 
 
 def _by_publication(machine: Machine, cells: Sequence[Repeats], own: Member) -> list[Held]:
-    """Compare products and copies with the published rates of the card; an interval must show slowness."""
+    """Compare with published rates; only an interval shows slowness."""
     most_s = {cell.cell.case: longest_s(cell, machine) for cell in cells}
     times = {cell.cell.case: over_repeats(cell.compute_s) for cell in cells}
     held = []
@@ -183,10 +170,9 @@ CEILINGS = ("gemm", "matmul", "roof", "memory_bandwidth", "memory_read")
 
 
 def longest_s(cell: Repeats, machine: Machine) -> float | None:
-    """Return the longest seconds per step that the card's published rates allow.
+    """Return the longest time by the card's published rates; None if unknown or no ceiling's case.
 
-    It is the longer of the times for FLOPs and bytes, at the least rates that products and copies reach. None
-    if the case is not a ceiling's, or the rates are unknown.
+    It is the longer of FLOPs' and bytes', at the least rates that products and copies reach.
     """
     case, work = cell.cell.case, next((r.work for r in cell.usable if r.work), None)
     if case.workload not in CEILINGS or work is None or not machine.peak_bytes_per_s:

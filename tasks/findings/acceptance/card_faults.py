@@ -1,4 +1,4 @@
-"""Faults that cards report: reasons to return the machine, and others.
+"""Faults that cards report.
 
 Fatal are those for which NVIDIA replaces a card: "RMA Policy Thresholds for Row-Remapping" and "… for SRAM
 Failure Modes", https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/. XID errors are not:
@@ -42,9 +42,9 @@ _COMPLETED = 3
 
 
 def reported(cells: Sequence[Repeats]) -> dict[int, dict[str, float]]:
-    """Return a reading of each fact by card number: the lowest of `LOWEST`, else the highest.
+    """Return each card's facts: the lowest of `LOWEST`, else the highest.
 
-    Each process of a group has its own card. An idle PCIe link slows down, so its best reading counts.
+    An idle PCIe link slows down, so its best reading counts.
     """
     found: dict[int, dict[str, float]] = {}
     for record in (record for cell in cells for record in cell.records):
@@ -57,7 +57,6 @@ def reported(cells: Sequence[Repeats]) -> dict[int, dict[str, float]]:
 
 
 def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
-    """Return NVIDIA's reasons to replace a card."""
     return tuple(
         f"its card{f' {number}' * (len(cards) > 1)} {fault}: {POLICY.format(policy)}"
         for number, facts in sorted(cards.items())
@@ -67,7 +66,6 @@ def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
 
 
 def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
-    """Return that the driver hangs or kills its callers, without any valid result."""
     if any(cell.usable for cell in cells):
         return ()
     found = (DRIVER.search(reason) for cell in cells for reason in cell.reasons)
@@ -75,10 +73,7 @@ def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
 
 
 def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[str, ...]:
-    """Return the other faults of all cards, with the card's number among several.
-
-    `devices` are the GPUs that the machine must have; 0 if unknown.
-    """
+    """Return other faults of cards, of which there must be `devices`; 0 if unknown."""
     first = next((facts for _, facts in sorted(cards.items())), {})
     of_each = (
         f"{f'card {number}: ' * (len(cards) > 1)}{fault}"
@@ -89,7 +84,6 @@ def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[
 
 
 def shown(facts: Mapping[str, float]) -> Iterator[str]:
-    """Yield a clause for each other fault, which can have an external cause."""
     if facts.get("gpu_remap_pending"):
         yield "a row of memory waits for a reset to be remapped"
     if facts.get("gpu_pages_retired_pending"):
@@ -113,7 +107,6 @@ def shown(facts: Mapping[str, float]) -> Iterator[str]:
 
 
 def missing_cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
-    """Yield that the driver shows fewer cards than are paid for or on the bus."""
     cards, on_bus = facts.get("gpu_cards"), facts.get("gpu_cards_on_bus")
     if cards is None:
         return

@@ -1,4 +1,4 @@
-"""Machines with the same card and stack, each once, with their measurements."""
+"""Machines with the same card and stack, each once."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -33,8 +33,8 @@ class Member:
     """A machine in one run.
 
     Attributes:
-        box: its GPUs' ids, its cloud's instance id, or its host's name.
-        measured_at: start of its first repeat in ISO 8601, which sorts by time.
+        box: GPU ids, cloud instance id, or host name.
+        measured_at: ISO 8601, which sorts by time.
     """
 
     run: str
@@ -46,7 +46,6 @@ class Member:
 
 
 def member_of(cells: Sequence[Repeats]) -> Member:
-    """Return a machine by its cells, at least one."""
     records = [record for cell in cells for record in cell.records]
     like = next((record for record in records if record.environment), records[0])
     first = min(record.started_at for record in records)
@@ -54,7 +53,7 @@ def member_of(cells: Sequence[Repeats]) -> Member:
 
 
 def members_of(records: Iterable[Record]) -> list[Member]:
-    """Return the machines of other runs, each by its last measurement."""
+    """Return each by its last measurement."""
     by_machine: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         by_machine.setdefault((record.run, record.hardware), []).append(record)
@@ -66,14 +65,14 @@ def members_of(records: Iterable[Record]) -> list[Member]:
 
 
 def siblings_of(member: Member, others: Iterable[Member]) -> list[Member]:
-    """Return the other machines of its kind; none if its kind is unknown."""
+    """Return none if its kind is unknown."""
     return [
         other for other in others if member.kind and other.kind == member.kind and other.box != member.box
     ]
 
 
 def _values(cells: Sequence[Repeats]) -> Values:
-    """Return the logs of the times of each cell's usable repeats, and of the drifts over their soaks.
+    """Return logs of times, and of the drifts over soaks.
 
     Times are per unit of work, since steps can differ between machines.
     """

@@ -30,7 +30,7 @@ FEWEST = 3
 class Measure(NamedTuple):
     """A time per step, or its drift over a soak, by which machines are compared.
 
-    `threads` are of a process on a CPU; None on an accelerator.
+    `threads`: of a process on a CPU; None on an accelerator.
     """
 
     case: Case
@@ -39,7 +39,6 @@ class Measure(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its case, and whether it is a drift."""
         return f"{self.case.id}, drift over its soak" if self.is_drift else self.case.id
 
 
@@ -52,8 +51,8 @@ class Slowness:
     """One measure of a machine among its siblings.
 
     Attributes:
-        ratio: its time over the siblings' geometric mean.
-        limit: the ratio above which it is slow, at its step of Holm's procedure.
+        ratio: over the siblings' geometric mean.
+        limit: above it the machine is slow, at its step of Holm's procedure.
         chance: that a good machine is as slow by this measure alone.
     """
 
@@ -65,11 +64,10 @@ class Slowness:
 
 
 def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure, Slowness]:
-    """Compare each measure of a machine with the siblings that have it.
+    """Compare each measure with the siblings that have it.
 
-    At most `FALSE_RETURNS` of good machines are called slow by any measure, even if measures correlate. Source:
-    Hahn & Meeker 1991, Statistical Intervals, 4.7 (one further value of a normal population); Holm 1979
-    (several measures).
+    At most `FALSE_RETURNS` of good machines are called slow by any measure. Source: Hahn & Meeker 1991,
+    Statistical Intervals, 4.7 (one further value of a normal population); Holm 1979 (several measures).
     """
     having = {measure: [other[measure] for other in siblings if measure in other] for measure in own}
     having = {measure: others for measure, others in having.items() if len(others) >= FEWEST}
@@ -91,7 +89,6 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
 
 
 def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
-    """Return the chance that a further member is at least as slow."""
     excess, reach = _excess(own, siblings), _reach(siblings)
     if not reach > 0:
         return float(excess <= 0)
@@ -100,15 +97,15 @@ def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
 
 
 def limit(siblings: Sequence[Logs], level: float) -> float:
-    """Return the ratio to the typical sibling that a share `level` of members exceeds."""
+    """Return the ratio that a share `level` of members exceeds."""
     return math.exp(max(t_quantile(1 - level, len(siblings) - 1) * _reach(siblings), LEAST_SLOWNESS))
 
 
 def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
-    """Return a machine's time over the typical sibling's, with its 95 % interval.
+    """Return the time over the typical sibling's, with its 95 % interval.
 
-    The repeats' scatter is over all machines, because two repeats show little, or the machine's own if more.
-    Without any second repeat there are no bounds.
+    Scatter is over all machines, because two repeats show little, or the machine's own if more. Without any
+    second repeat there are no bounds.
     """
     excess, (within, freedom) = _excess(own, siblings), pooled_variance(variances((own, *siblings)))
     if not freedom:
@@ -123,10 +120,9 @@ def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
 
 
 def sound_members(members: Mapping[str, Values]) -> list[str]:
-    """Return the members that are not slow compared with the others.
+    """Return the members that are not slow against the others.
 
-    The records of a returned machine would hide the next one. The slowest is removed first, while `FEWEST` are
-    left.
+    The slowest is removed first, while `FEWEST` are left, since it would hide the next one.
     """
     names = list(members)
     while len(names) > FEWEST:
@@ -153,7 +149,6 @@ def _excess(own: Logs, siblings: Sequence[Logs]) -> float:
 
 
 def _reach(siblings: Sequence[Logs]) -> float:
-    """Return the standard error of a further member's log less the mean of these."""
     return math.sqrt(variance(_means(siblings)) * (1 + 1 / len(siblings)))
 
 

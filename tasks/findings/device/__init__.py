@@ -1,1 +1,1 @@
-"""The limits of a device: its host, its roof, its heat and its power."""
+"""Limits of a device: host, roof, heat and power."""

@@ -34,12 +34,12 @@ FAR_BEHIND = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One of several devices that computed the same at once.
+    """One of several devices that computed at once.
 
     Attributes:
-        step_s: seconds per step, without waiting for the others.
-        of_fastest, of_alone: its speed over the fastest's, and over its own while the others waited.
-        readings: means over the repeats; the temperature is the highest.
+        step_s: without waiting for the others.
+        of_alone: its speed over its own while the others waited.
+        readings: means over repeats; the highest temperature.
     """
 
     hardware: str
@@ -54,7 +54,6 @@ class Card:
 
     @property
     def rate(self) -> str:
-        """Return the rate, such as `731 TFLOP/s`."""
         return rate_text(self.flops / self.step_s.value, "FLOP/s") if self.flops else ""
 
 
@@ -70,11 +69,9 @@ class CardsAtOnce(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "CardsAtOnce":
-        """Take the cells in which each device was measured alone, too."""
         return cls(tuple(card for cell in results.cells for card in _cards(cell)))
 
     def table(self) -> Table | None:
-        """Return a row per device."""
         rows = tuple(
             (
                 card.hardware,
@@ -99,7 +96,6 @@ class CardsAtOnce(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return each cell's rate, slowest device, and cost of company."""
         cells = dict.fromkeys((card.hardware, card.case) for card in self.cards)
         return tuple(
             _sentence([card for card in self.cards if (card.hardware, card.case) == key]) for key in cells
@@ -124,7 +120,7 @@ def _sentence(cards: Sequence[Card]) -> str:
 
 
 def _cards(cell: Repeats) -> list[Card]:
-    """Return a cell's devices; none unless each process was measured alone in a usable repeat."""
+    """Return none unless each process was measured alone in a usable repeat."""
     groups = [(record, record.group.ranks) for record in cell.usable if record.group]
     groups = [
         (record, ranks) for record, ranks in groups if all(rank.alone_s and rank.mean_s for rank in ranks)

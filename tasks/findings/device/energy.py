@@ -1,4 +1,4 @@
-"""Energy of each cell: joules per step and per unit of work, and watts."""
+"""Energy of each cell: joules and watts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class CellEnergy:
-    """The energy of a cell: joules per step and per unit of work, and mean watts."""
+    """Joules per step and unit of work, and mean watts."""
 
     hardware: str
     case: str
@@ -41,7 +41,7 @@ class CellEnergy:
 
 @dataclass(frozen=True, slots=True)
 class Energy(Finding):
-    """The energy of every cell that has it; `unknown` are machines without it."""
+    """Energy of every cell; `unknown` are machines without it."""
 
     name = "energy"
     title = "Energy"
@@ -52,7 +52,6 @@ class Energy(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Energy":
-        """Take the energy of all cells, those of one case side by side."""
         usable = [cell for cell in results.cells if cell.usable]
         cases = list(dict.fromkeys(cell.cell.case for cell in usable))
         found = {cell.cell: energy for cell in usable if (energy := _cell_energy(cell))}
@@ -63,12 +62,10 @@ class Energy(Finding):
         return cls(tuple(found[cell] for cell in ordered), tuple(unknown.items()))
 
     def table(self) -> Table | None:
-        """Return a row per cell."""
         rows = tuple((c.hardware, c.case, c.power_w, c.step_j, c.unit_j, c.unit) for c in self.cells)
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Name the machines whose energy is unknown, with the reasons."""
         machines: dict[str, list[str]] = {}
         for name, why in self.unknown:
             machines.setdefault(why, []).append(name)
@@ -93,9 +90,9 @@ def _cell_energy(cell: Repeats) -> CellEnergy | None:
 
 
 def _over(known: Sequence[StepEnergy], values: Sequence[float]) -> Estimate | None:
-    """Return the mean over repeats, with the wider of its interval and the counter's resolution.
+    """Return the mean, with the wider of its interval and the counter's resolution.
 
-    The resolution is not divided by the number of repeats: counters that step alike can all err alike.
+    The resolution is not divided by the repeats: counters that step alike can all err alike.
     """
     estimate = over_repeats([value for value in values if value > 0])
     errors = [energy.error_share for energy in known if energy.error_share is not None]

@@ -1,4 +1,4 @@
-"""The speed of each machine's host: Python, and launches on the device."""
+"""The speed of each host: Python and launches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ DEVICES = {"cuda": "the GPU", "cpu": "the CPU"}
 
 @dataclass(frozen=True, slots=True)
 class HostSpeed(Finding):
-    """The speed of each machine's host: half of it doubles a card's wait for each operation.
+    """Hosts' speeds: half the speed doubles a card's wait for each operation.
 
-    `launches` are by device, because launches on a GPU and on a CPU are different work.
+    `launches` are by device: on a GPU and on a CPU they are different work.
     """
 
     name = "host-speed"
@@ -43,7 +43,6 @@ class HostSpeed(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "HostSpeed":
-        """Take the readings of each machine's valid records."""
         records = [record for record in results.records if counts(record)]
         names = list(dict.fromkeys(machine.name for machine in results.machines))
         launches = {
@@ -53,7 +52,6 @@ class HostSpeed(Finding):
         return cls(_readings(records, names, PYTHON), launches, results.sessions)
 
     def table(self) -> Table | None:
-        """Return a row per machine; None if no record has a reading."""
         rows = tuple(
             (
                 name,
@@ -78,7 +76,6 @@ class HostSpeed(Finding):
         return None, None, ""
 
     def observations(self) -> tuple[str, ...]:
-        """Name each host shown to be slower at Python than the fastest by 5 %."""
         return tuple(
             f"The host of {name} runs Python at {format_ratio(ratio)} the speed of {_fastest(self.python)}'s."
             for name in self.python
@@ -89,7 +86,6 @@ class HostSpeed(Finding):
 def against_fastest(
     rates: Mapping[str, Sequence[float]], name: str, sessions: Sessions = WITHIN
 ) -> Ratio | None:
-    """Return a machine's rate over the fastest's, or None."""
     if name not in rates or name == (best := _fastest(rates)):
         return None
     best_s, own_s = ([1 / rate for rate in rates[side]] for side in (best, name))

@@ -1,4 +1,4 @@
-"""Device time, and the steps in which the device waits for its host."""
+"""Steps in which the device waits for its host."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ COLUMNS = (
 class LaunchBound(Finding):
     """Cells whose device waits for its host.
 
-    `timed` is every cell with a known busy share of its device.
+    `timed`: all cells with a known busy share.
     """
 
     name = "launch-bound"
@@ -32,11 +32,9 @@ class LaunchBound(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "LaunchBound":
-        """Take the cells whose device was timed separately."""
         return cls(tuple(summary for summary in results.summaries if summary.busy_share))
 
     def table(self) -> Table | None:
-        """Return a row per cell that waits, the longest wait first."""
         waiting = sorted((s for s in self.timed if s.waits), key=_busy)
         rows = tuple(
             (s.cell.hardware, s.cell.case.id, s.compute_s, s.device_s, s.waiting_share) for s in waiting
@@ -50,7 +48,6 @@ class LaunchBound(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Count each machine's launch-bound cases, and name the longest wait."""
         machines: dict[str, list[Summary]] = {}
         for summary in self.timed:
             machines.setdefault(summary.cell.hardware, []).append(summary)

@@ -1,4 +1,4 @@
-"""The roof of each machine: its best rates, and their shares of the data sheet's."""
+"""The roof of each machine: best rates over the data sheet's."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 class RoofRow:
     """A limit of a machine.
 
-    `peak_share` is of the data sheet's; `kept` means measured before the run.
+    `peak_share` is of the data sheet's; `kept`: measured before the run.
     """
 
     hardware: str
@@ -56,7 +56,7 @@ class RoofRow:
 
 @dataclass(frozen=True, slots=True)
 class Roofs(Finding):
-    """The roof of every machine that has one, by valid records."""
+    """Every machine's roof, by valid records."""
 
     name = "roof"
     title = "The roof of each machine"
@@ -65,7 +65,6 @@ class Roofs(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Roofs":
-        """Take the valid records of each machine."""
         machines = {machine.name: machine for machine in results.machines}
         usable = sorted((r for cell in results.cells for r in cell.usable), key=lambda r: r.hardware)
         rows = (
@@ -76,7 +75,6 @@ class Roofs(Finding):
         return cls(tuple(dict.fromkeys(rows)))
 
     def table(self) -> Table | None:
-        """Return a row per limit."""
         rows = []
         for row in self.rows:
             rate = row.rate
@@ -88,7 +86,6 @@ class Roofs(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return the share of the peak that each machine's best product reaches."""
         best: dict[str, RoofRow] = {}
         for row in self.rows:
             if row.rate.kind == PRODUCT and row.peak_share and row.rate.is_sound:

@@ -1,4 +1,4 @@
-"""Split a speedup between GPU machines into the card's part and its waiting."""
+"""A speedup's parts: the card's, and waiting."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A speedup and the card's part of it, of one case on one machine against the baseline."""
+    """A speedup over the baseline, and the card's part of it."""
 
     hardware: str
     case: str
@@ -50,21 +50,17 @@ class Split:
 
     @property
     def decided_by(self) -> str:
-        """Return the part of a step that makes most of the difference, or `device`."""
         return decided_by(self.before, self.after)
 
     @property
     def gap(self) -> float:
-        """Return how far the whole ratio is from the card's."""
         return card_gap(self.total.estimate.value, self.by_card.value)
 
     @property
     def is_cards(self) -> bool:
-        """Return whether the speedup without the card's waiting is nearly the same."""
         return is_cards(self.total.estimate.value, self.by_card.value)
 
     def sentence(self) -> str:
-        """Return the card's part, the host that makes the rest, and a remedy."""
         total = self.total.estimate
         faster = f"{self.hardware} is {format_ratio(total)} as fast as {self.baseline} at {self.case}"
         if self.is_cards:
@@ -75,7 +71,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class SpeedupParts(Finding):
-    """Each speedup between GPU machines, split into the card's part and the waiting.
+    """Each speedup between GPU machines.
 
     A kernel runs during device time; the rest of a step is waiting.
     """
@@ -87,7 +83,6 @@ class SpeedupParts(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "SpeedupParts":
-        """Split each speedup with a known device time on both machines."""
         by_cell: Cells = {(c.cell.hardware, c.cell.case): c for c in results.cells}
         found = []
         for cell in results.cells:
@@ -100,7 +95,6 @@ class SpeedupParts(Finding):
         return cls(tuple(found))
 
     def table(self) -> Table | None:
-        """Return a row per case, the one in which waiting decides most first."""
         rows = tuple(
             (
                 split.hardware,
@@ -120,7 +114,6 @@ class SpeedupParts(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return for each machine the speedup of which the card has the least part."""
         worst: dict[str, Split] = {}
         for split in sorted(self.splits, key=lambda split: -split.gap):
             if not split.is_cards:
@@ -129,7 +122,7 @@ class SpeedupParts(Finding):
 
 
 def _split(baseline: Repeats, side: Repeats, by_cell: Cells, sessions: Sequence[Part] = ()) -> Split | None:
-    """Return the split of one speedup; None unless the card's time is above 0 on both sides.
+    """Return None unless the card's time is above 0 on both sides.
 
     Times are per unit of work if both sides state theirs: in weak scaling steps differ.
     """
@@ -149,6 +142,6 @@ def _split(baseline: Repeats, side: Repeats, by_cell: Cells, sessions: Sequence[
 
 
 def _parts(cell: Repeats, by_cell: Cells) -> StepParts | None:
-    """Return the mean parts of a step; the loader's by the same case without it, if measured."""
+    """Return mean parts; the loader's by the same case without it, if measured."""
     plain = by_cell.get((cell.cell.hardware, case_without_loader(cell.cell.case)))
     return step_parts(cell.usable, fmean(plain.compute_s) if plain and plain.compute_s else None)

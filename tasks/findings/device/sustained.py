@@ -1,4 +1,4 @@
-"""A device's speed after a soak relative to its first second."""
+"""Speed after a soak over the first second's."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Sustained(Finding):
-    """Cells with a soak: their speed after it over the first second's."""
+    """Cells with a soak."""
 
     name = "sustained"
     title = "Sustained speed"
@@ -26,11 +26,9 @@ class Sustained(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Sustained":
-        """Take the cells with a soak."""
         return cls(tuple(summary for summary in results.summaries if summary.sustained_share))
 
     def table(self) -> Table | None:
-        """Return a row per cell, the one that loses most first."""
         cells = sorted(self.soaked, key=_share)
         rows = tuple((s.cell.hardware, s.cell.case.id, s.compute_s, s.sustained_share) for s in cells)
         lead = (
@@ -40,7 +38,6 @@ class Sustained(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return each machine's case that loses most speed, if the interval shows it."""
         machines: dict[str, list[Summary]] = {}
         for summary in self.soaked:
             if summary.sustained_share and (summary.sustained_share.high or 1.0) < 1:

@@ -1,1 +1,1 @@
-"""A user's own script: its whole job, its bottleneck, and its training."""
+"""A user's script: whole job, bottleneck, training."""

@@ -1,4 +1,4 @@
-"""What slows a user's script on each machine: waiting, copying, launching, or nothing."""
+"""The bottleneck of a user's script."""
 
 import statistics
 from collections.abc import Sequence
@@ -50,13 +50,13 @@ LEAD = "Shares of a steady step; each bar is one step of its machine."
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """A cell of a script: the parts of its step, and its memory.
+    """The parts of a script's step, and its memory.
 
     Attributes:
-        shares: mean parts of a steady step.
-        step_s: seconds of a step on the host's clock.
-        largest: name of the largest avoidable part, and `share` its size, if worth a change.
-        peak_bytes, left_bytes: of the device, or of the host on a CPU: the most and the least of the repeats.
+        shares: of a steady step.
+        step_s: on the host's clock.
+        largest: the largest avoidable part, if worth a change.
+        peak_bytes, left_bytes: of the device, or of a CPU's host: the most and the least of the repeats.
     """
 
     repeats: Repeats
@@ -69,23 +69,21 @@ class HeldBack:
 
     @property
     def where(self) -> str:
-        """Return the machine, and the case's size, up to the comma before numbers."""
+        """Return machine and size, up to the comma before numbers."""
         size = size_text(self.repeats.cell.case)
         return f"{self.repeats.cell.hardware} at {size}," if size else self.repeats.cell.hardware
 
     @property
     def advice(self) -> str:
-        """Return advice; empty if nothing is worth a change."""
+        """Return empty if nothing is worth a change."""
         return ADVICE.get((self.largest, self.repeats.usable[0].device), "")
 
     @property
     def bottleneck(self) -> str:
-        """Return the largest avoidable part of a step and its share."""
         return f"on {self.where} {format_percent(self.share)} of a step {AVOIDABLE[self.largest]}"
 
     @property
     def sentence(self) -> str:
-        """Return the bottleneck of a step, with advice."""
         if self.largest:
             return f"{self.bottleneck}: {self.advice}" if self.advice else self.bottleneck
         compute, other = (100 * self.shares.get(name, 0.0) for name in ("compute", "other"))
@@ -95,7 +93,6 @@ class HeldBack:
 
     @property
     def memory(self) -> str:
-        """Return the peak memory and the memory left, without the machine."""
         if self.peak_bytes is None or self.left_bytes is None:
             return ""
         return f"peak memory {bytes_text(self.peak_bytes)}, {bytes_text(self.left_bytes)} left"
@@ -103,7 +100,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class HeldBacks(Finding):
-    """Every script's cell with known shares of a step or known memory."""
+    """Scripts' cells with a known step or memory."""
 
     name = "held-back"
     title = "Bottlenecks"
@@ -113,12 +110,10 @@ class HeldBacks(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "HeldBacks":
-        """Take the cells of scripts with a valid repeat."""
         scripts = [held_back(cell) for cell in results.cells if any(map(_is_watched, cell.usable))]
         return cls(tuple(cell for cell in scripts if cell.shares or cell.peak_bytes is not None))
 
     def table(self) -> Table | None:
-        """Return a row per cell."""
         rows = tuple(
             (
                 cell.repeats.cell.hardware,
@@ -136,17 +131,14 @@ class HeldBacks(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return the cell that loses most of a step, from a fifth on."""
         cells = [cell for cell in self.cells if _tells(cell)]
         worst = max(cells, key=lambda cell: cell.share.value if cell.share else 0.0, default=None)
         return (f"{capitalised(worst.bottleneck)}.",) if worst else ()
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each cell that loses a fifth of a step, with advice."""
         return tuple(f"{capitalised(cell.sentence)}." for cell in self.cells if _tells(cell))
 
     def observations(self) -> tuple[str, ...]:
-        """Return a sentence on each kind of step, and each other cell."""
         sentences = _steps(self.cells)
         for cell in self.cells:
             if not _tells(cell) and (cell.shares or cell.memory):
@@ -174,7 +166,6 @@ def _steps(cells: Sequence[HeldBack]) -> list[str]:
 
 
 def held_back(cell: Repeats) -> HeldBack:
-    """Combine the repeats of a cell."""
     usable = [record for record in cell.usable if record.script]
     known = [record.script.shares for record in usable if record.script and record.script.shares]
     shares = {
@@ -206,7 +197,7 @@ def held_back(cell: Repeats) -> HeldBack:
 
 
 def mean_share(values: Sequence[float]) -> Estimate:
-    """Return the mean of shares with its t-interval within 0 and 1."""
+    """Return the mean with its t-interval within 0 and 1."""
     mean = mean_of(values)
     if mean.low is None or mean.high is None:
         return mean

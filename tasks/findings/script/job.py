@@ -1,4 +1,4 @@
-"""The whole job of a user's script on each machine: time and cost."""
+"""Time and cost of a script's whole job."""
 
 import math
 import statistics
@@ -43,12 +43,12 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class JobPrediction:
-    """The logarithm of a job's seconds over repeats.
+    """The logarithm of a job's seconds.
 
     Attributes:
-        error: its variance: the repeats' over their number, plus the mean of their errors. These can be one
-            error, such as an evaluation that no repeat has seen, which more repeats do not reduce.
-        freedom: degrees of freedom of `error`, by Satterthwaite; 0 for one repeat.
+        error: variance: the repeats' over their number, plus the mean of their errors, which can be one error
+            that more repeats do not reduce.
+        freedom: by Satterthwaite; 0 for one repeat.
     """
 
     log_s: float
@@ -58,7 +58,6 @@ class JobPrediction:
 
     @classmethod
     def of(cls, jobs: Sequence[JobTime]) -> "JobPrediction":
-        """Combine the predictions of a cell's repeats."""
         logs = [math.log(job.seconds) for job in jobs]
         centre, count = statistics.fmean(logs), len(jobs)
         if count < FEWEST:
@@ -68,11 +67,10 @@ class JobPrediction:
         return cls(centre, error**2, freedom, count)
 
     def seconds(self) -> Estimate:
-        """Return the seconds of the job with their 95 % interval."""
         return _estimate(self.log_s, self.error, self.freedom)
 
     def over(self, other: "JobPrediction", sessions: Sequence[Part] = ()) -> Estimate:
-        """Return the ratio of two machines' seconds: Welch's t on logarithms, with sessions' effects."""
+        """Return the ratio by Welch's t on logarithms, with sessions' effects."""
         own = ((self.error, self.freedom), (other.error, other.freedom))
         log, least = self.log_s - other.log_s, min(self.freedom, other.freedom)
         if least <= 0:
@@ -86,10 +84,10 @@ class JobOnMachine:
     """A whole job on one machine.
 
     Attributes:
-        first_step_s: from the process's start to the end of the first step, median of repeats.
-        step_s: wall-clock seconds per step with evaluation and checkpoints, median of repeats.
-        left_out: parts of the job that some repeat has not seen: the job takes at least the lower bound.
-        busy, restless: whether other programs used the machine, or the CPU's speed varied.
+        first_step_s: from the process's start, median.
+        step_s: wall clock with evaluation and checkpoints, median.
+        left_out: parts that some repeat has not seen: the lower bound holds.
+        busy, restless: other programs ran, or the CPU's speed varied.
     """
 
     hardware: str
@@ -106,14 +104,13 @@ class JobOnMachine:
 
     @property
     def usd(self) -> Estimate | None:
-        """Return the job's cost; None without a price."""
         if self.usd_per_hour is None:
             return None
         return scaled(self.prediction.seconds(), usd(1.0, self.usd_per_hour))
 
     @property
     def text(self) -> str:
-        """Return cost and time, such as `41 USD (39–43), 52 h (50–54)`."""
+        """Return such as `41 USD (39–43), 52 h (50–54)`."""
         money = [format_estimate(self.usd, " USD")] if self.usd else []
         amounts = ", ".join([*money, format_duration(self.prediction.seconds())])
         return f"at least {amounts}" if self.left_out else amounts
@@ -121,7 +118,7 @@ class JobOnMachine:
 
 @dataclass(frozen=True, slots=True)
 class WholeJobs(Finding):
-    """The time and cost of each script's job on every machine, a tuple for each job."""
+    """Every script's job on each machine, a tuple per job."""
 
     name = "job"
     title = "The whole job"
@@ -131,7 +128,7 @@ class WholeJobs(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "WholeJobs":
-        """Predict every script's job of known length, and take those that ran to their end."""
+        """Predict jobs of known length, and take those that ran to their end."""
         machines = {machine.name: machine for machine in results.machines}
         jobs: dict[tuple[object, ...], list[JobOnMachine]] = {}
         for cell in results.cells:
@@ -140,7 +137,6 @@ class WholeJobs(Finding):
         return cls(tuple(map(tuple, jobs.values())))
 
     def table(self) -> Table | None:
-        """Return a row per job and machine, the cheapest first."""
         rows: list[tuple[Value, ...]] = []
         for same in self.jobs:
             best = {"cheapest": _best(same, True)[0], "fastest": _best(same, False)[0]}
@@ -158,18 +154,16 @@ class WholeJobs(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return each job's cheapest and fastest machine, with cost and time."""
         return tuple(_line(same, len(self.jobs) > 1) for same in self.jobs)
 
     def details(self) -> tuple[str, ...]:
-        """Name each job's cheapest and fastest machine, or those tied."""
         return tuple(_sentence(same, len(self.jobs) > 1) for same in self.jobs)
 
 
 def _on_machine(
     cell: Repeats, machines: Mapping[str, Machine], sessions: Sessions
 ) -> dict[tuple[int | None, int | None], JobOnMachine]:
-    """Return a cell's jobs by their length: epochs if they are known, else steps."""
+    """Return jobs by length: epochs if known, else steps."""
     lengths: dict[tuple[int | None, int | None], list[JobTime]] = {}
     for record in (*cell.usable, *filter(_has_finished, cell.records)):
         if record.script and (job := record.script.job):

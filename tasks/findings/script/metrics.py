@@ -1,4 +1,4 @@
-"""Numbers that commands report, against the baseline, with price and energy."""
+"""Numbers that commands report, with price and energy."""
 
 import math
 import statistics
@@ -65,12 +65,12 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class CellMetric:
-    """A metric of one cell, over its valid repeats.
+    """A metric of one cell.
 
     Attributes:
-        reported: its number in each repeat.
+        reported: of each valid repeat.
         ratio: above 1 is better than the baseline.
-        factor: multiplies the log of the ratio of a difference; None if the numbers have a ratio.
+        factor: times the log of a difference's ratio; None if the numbers have a ratio.
     """
 
     repeats: Repeats
@@ -81,22 +81,18 @@ class CellMetric:
 
     @property
     def metric(self) -> MetricValue:
-        """Return its name, unit and direction."""
         return self.reported[0]
 
     @property
     def id(self) -> str:
-        """Return the id of the metric of its case."""
         return series_case(self.repeats.cell.case.id, self.metric)
 
     @property
     def numbers(self) -> list[float]:
-        """Return the number of each repeat."""
         return [metric.value for metric in self.reported]
 
     @property
     def hardware(self) -> str:
-        """Return the name of the machine."""
         return self.repeats.cell.hardware
 
     @property
@@ -109,7 +105,6 @@ class CellMetric:
 
     @property
     def unit_usd(self) -> Estimate | None:
-        """Return the cost in USD of a rate's unit."""
         if not self.metric.thing or self.usd_per_hour is None or not has_ratio(self.reported):
             return None
         seconds = over_repeats([1 / number for number in self.numbers])
@@ -117,7 +112,6 @@ class CellMetric:
 
     @property
     def call_usd(self) -> Estimate | None:
-        """Return the cost of one whole call in USD."""
         seconds = over_repeats(called(self.repeats).compute_s)
         return (
             scaled(seconds, usd(1.0, self.usd_per_hour))
@@ -127,12 +121,10 @@ class CellMetric:
 
     @property
     def call_j(self) -> Estimate | None:
-        """Return the energy of one call in joules."""
         return over_repeats([record.energy_j for record in self.repeats.usable if record.energy_j])
 
     @property
     def unit_j(self) -> Estimate | None:
-        """Return the energy in joules of a rate's unit."""
         if not self.metric.thing or not has_ratio(self.reported):
             return None
         reported = (
@@ -146,7 +138,7 @@ class CellMetric:
         )
 
     def row(self, offer: Offer | None = None) -> tuple[Value, ...]:
-        """Return the row of the table; `offer` is its rank."""
+        """Return a row with the rank `offer`."""
         ratio = self.ratio if self.factor is None else None
         return (
             self.hardware,
@@ -169,7 +161,7 @@ class CellMetric:
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Finding):
-    """The metrics of every command, by case and metric, the baseline first."""
+    """Commands' metrics by case, the baseline first."""
 
     name = "metrics"
     title = "Numbers of your commands"
@@ -181,7 +173,6 @@ class Metrics(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Metrics":
-        """Take the metrics of all cells, and compare each with the baseline's."""
         prices = {machine.name: machine.usd_per_hour for machine in results.machines}
         reported = [
             CellMetric(cell, metrics, prices.get(cell.cell.hardware))
@@ -201,23 +192,18 @@ class Metrics(Finding):
         return cls(found, results.sessions, tuple(chain.from_iterable(offers)))
 
     def table(self) -> Table | None:
-        """Return a row per machine, case and metric."""
         listed = {(o.hardware, o.case.id): o for o in self.offers if o.case and o.purchase == LISTED}
         rows = (cell.row(listed.get((cell.hardware, cell.id))) for cell in self.cells)
         return Table(COLUMNS, tuple(rows), LEAD) if self.cells else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return the best and the cheapest machine by each case's first metric.
-
-        A server at a promised latency has its own line.
-        """
+        """Give a server at a promised latency its own line."""
         groups = (group for _, group in self._by_metric(first=True))
         return tuple(
             line for group in groups if not promised_of(group[0].repeats) for line in self._lines(group)
         )
 
     def details(self) -> tuple[str, ...]:
-        """Return lines on the other metrics."""
         return tuple(line for _, group in self._by_metric(first=False) for line in self._lines(group))
 
     def _by_metric(self, first: bool) -> Iterator[tuple[object, list[CellMetric]]]:
@@ -303,19 +289,19 @@ def _signed(cell: CellMetric, factor: float) -> float:
 
 
 def _added(cell: CellMetric, sessions: Sessions, over: str, under: str) -> tuple[tuple[float, float], ...]:
-    """Return the effect of sessions, known for times and rates; other numbers can be the same in all."""
+    """Return sessions' effects on times and rates; other numbers can be the same in all."""
     return sessions.of_cell(over, under) if is_of_time(cell.metric) else ()
 
 
 def _factor(cells: Sequence[CellMetric]) -> float | None:
-    """Return the size of numbers compared by their difference; None if they have ratios."""
+    """Return the size of numbers compared by difference; None if they have ratios."""
     if all(has_ratio(cell.reported) for cell in cells):
         return None
     return max(abs(number) for cell in cells for number in cell.numbers) or 1.0
 
 
 def _scores(cell: CellMetric, factor: float | None) -> list[float]:
-    """Return positive numbers, smaller is better, of which ratios or differences of logs are compared."""
+    """Return positive numbers, smaller is better."""
     sign = -1 if cell.metric.better is Better.HIGHER else 1
     if factor is None:
         return [number**sign for number in cell.numbers]

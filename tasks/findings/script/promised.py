@@ -1,4 +1,4 @@
-"""The largest rate of servers at promised latencies, and its price."""
+"""The largest rate of servers at promised latencies."""
 
 import math
 from collections.abc import Sequence
@@ -42,9 +42,9 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class PromisedCell:
-    """The searches on one machine, over the valid repeats of a case.
+    """The searches on one machine, in valid repeats of a case.
 
-    `requests_per_s` is missing if no rate keeps the promises; `tokens` are output tokens of a request.
+    `requests_per_s`: missing if no rate keeps the promises; `tokens`: output tokens of a request.
     """
 
     repeats: Repeats
@@ -55,29 +55,25 @@ class PromisedCell:
 
     @property
     def hardware(self) -> str:
-        """Return the name of the machine."""
         return self.repeats.cell.hardware
 
     @property
     def case(self) -> Case:
-        """Return the case."""
         return self.repeats.cell.case
 
     @property
     def limited_by(self) -> str:
-        """Return a reason besides the server why no larger rate is known; else empty."""
+        """Return a reason besides the server; else empty."""
         return next((search.limited_by for search in self.searches if search.limited_by), "")
 
     @property
     def million_usd(self) -> Estimate | None:
-        """Return the cost of a million output tokens in USD."""
         rate, tokens, price = self.requests_per_s, self.tokens, self.usd_per_hour
         if rate is None or tokens <= 0 or not price:
             return None
         return rate.mapped(lambda per_s: usd(MILLION / (per_s * tokens), price))
 
     def row(self) -> tuple[Value, ...]:
-        """Return the row of the table."""
         rate = self.requests_per_s
         return (
             self.hardware,
@@ -93,7 +89,7 @@ class PromisedCell:
 
 @dataclass(frozen=True, slots=True)
 class PromisedRates(Finding):
-    """The largest rate of every server that was searched for one."""
+    """The largest rate of every searched server."""
 
     name = "promised-rates"
     title = "Servers at a promised latency"
@@ -103,7 +99,6 @@ class PromisedRates(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "PromisedRates":
-        """Take the searches of all cells, by case."""
         prices = {machine.name: machine.usd_per_hour for machine in results.machines}
         cells = [
             PromisedCell(
@@ -119,16 +114,13 @@ class PromisedRates(Finding):
         return cls(tuple(sorted(cells, key=lambda cell: cell.case.id)))
 
     def table(self) -> Table | None:
-        """Return a row for each machine and case."""
         return Table(COLUMNS, tuple(cell.row() for cell in self.cells), LEAD) if self.cells else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return each case's cheapest machine, or the fastest without prices."""
         cases = [list(group) for _, group in groupby(self.cells, key=lambda cell: cell.case)]
         return tuple(_line(cells, len(cases) > 1) for cells in cases)
 
     def details(self) -> tuple[str, ...]:
-        """Return each machine without a promised rate, or limited by the load."""
         return (
             *(
                 f"{cell.hardware} keeps {listed(cell.searches[0].promises)} of {script_text(cell.case)} at no rate."
@@ -144,10 +136,10 @@ class PromisedRates(Finding):
 
 
 def rate_of(searches: Sequence[PromisedRate], sessions: Sessions, hardware: str) -> Estimate | None:
-    """Return the largest rate over repeats; None if any repeat found none.
+    """Return None if any repeat found no rate.
 
-    Its interval holds that of the repeats, and the mean rates shown to keep and to break a promise; without
-    these there is none. Sessions widen it.
+    Its interval covers the repeats' and the rates shown to keep and to break a promise, without which it has
+    no bounds. Sessions widen it.
     """
     rates = [search.requests_per_s for search in searches]
     if min(rates) <= 0:
@@ -169,7 +161,7 @@ def rate_of(searches: Sequence[PromisedRate], sessions: Sessions, hardware: str)
 
 
 def tokens_of(searches: Sequence[PromisedRate]) -> float:
-    """Return the output tokens of a request over the repeats; 0 without a rate."""
+    """Return the output tokens of a request; 0 without a rate."""
     found = [
         search.output_tokens_per_s / search.requests_per_s for search in searches if search.requests_per_s > 0
     ]

@@ -1,4 +1,4 @@
-"""Jobs refused because of the machine, with the range of their repeats as a hint."""
+"""Jobs refused because of the machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from workloads.harness.records.script import JobTime
 
 @dataclass(frozen=True, slots=True)
 class RefusedJobs(Finding):
-    """Cells of scripts whose job has a time only in refused records."""
+    """Jobs with times in refused records only."""
 
     name = "refused-job"
     title = "Jobs without a valid time"
@@ -23,16 +23,13 @@ class RefusedJobs(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "RefusedJobs":
-        """Take the cells without a valid repeat, if the machine is the reason."""
         return cls(tuple(cell for cell in results.cells if not cell.usable and _jobs(cell)))
 
     def headline(self) -> tuple[str, ...]:
-        """Return one line that names the machines."""
         names = list(dict.fromkeys(cell.cell.hardware for cell in self.cells))
         return (f"No valid job time on {listed(names)}: all repeats are refused.",) if names else ()
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each cell, with the range of its repeats."""
         return tuple(map(_sentence, self.cells))
 
 

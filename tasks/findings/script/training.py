@@ -1,4 +1,4 @@
-"""Compare a script's losses: was it the same training on every machine?"""
+"""Compare losses: was it the same training on every machine?"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class SameTraining(Finding):
-    """Every script's training compared with the others of its case, a course per repeat."""
+    """Scripts' trainings, a course per repeat."""
 
     name = "training"
     title = "Is it the same training?"
@@ -45,7 +45,6 @@ class SameTraining(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "SameTraining":
-        """Judge the losses of all scripts."""
         return cls(tuple(courses(results.records, results.machines)))
 
     def table(self) -> Table | None:
@@ -59,7 +58,7 @@ class SameTraining(Finding):
         return Table(COLUMNS, tuple(rows), " ".join([LEAD, *self._factors()])) if rows else None
 
     def _factors(self) -> Iterator[str]:
-        """Yield the factor of the printed numbers for each script that accumulates, if it divides its loss."""
+        """Yield the factor of printed numbers for scripts that accumulate, if it divides their loss."""
         calls = {
             (course.record.case, round(course.record.script.accumulation)): None
             for course in self.courses
@@ -73,7 +72,6 @@ class SameTraining(Finding):
                 )
 
     def details(self) -> tuple[str, ...]:
-        """Name the machines whose training is not shown to be the same."""
         sentences = []
         for case, base, found in self._by_case():
             reasons: dict[str, list[str]] = {}
@@ -91,7 +89,6 @@ class SameTraining(Finding):
         return tuple(sentences)
 
     def observations(self) -> tuple[str, ...]:
-        """Name the machines of each case on which the training is the same."""
         sentences = []
         for case, base, found in self._by_case():
             same = [c for c in found if c.standing is Standing.SAME and c.record.hardware != base]

@@ -1,4 +1,4 @@
-"""The time before a process's first result, as waterfall and stacked bars."""
+"""The time before a first result, as waterfall and stacked bars."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -19,14 +19,14 @@ Key = TypeVar("Key")
 
 
 def cold_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return a panel per workload: the phases of each cell's median repeat."""
+    """Return a panel per workload, by each cell's median repeat."""
     medians = _medians(records, lambda record: (record.hardware, record.case))
     panels = ((group, _rows(grid, group, medians)) for group in grid.groups)
     return [_panel(group, rows) for group, rows in panels if rows]
 
 
 def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return a panel per machine: the phases of its median cold start."""
+    """Return a panel per machine, by its median cold start."""
     medians = _medians(records, lambda record: record.hardware)
     shown = {name: medians[name] for name in grid.names if name in medians}
     most = max((_cold_s(record) for record in shown.values()), default=0.0)
@@ -34,7 +34,7 @@ def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
-    """Return a panel; machines share one scale, and names contain the times, which would cover bars."""
+    """Use one scale for all machines, and put times into names, because they would cover bars."""
     rows: list[dict[str, Any]] = []
     start = 0.0
     for phase, seconds in _phases(record).items():

@@ -1,4 +1,4 @@
-"""Pictures drawn by Vega, with any text in them."""
+"""Pictures by Vega, with any text in them."""
 
 from html import escape
 from typing import Any
@@ -11,7 +11,7 @@ VEGA_LITE = "6.4"
 
 
 def png_of(spec: dict[str, Any], scale: int) -> bytes:
-    """Draw a Vega-Lite specification as PNG.
+    """Draw Vega-Lite as PNG.
 
     Characters that XML forbids are removed: they would end the process.
     """
@@ -19,10 +19,8 @@ def png_of(spec: dict[str, Any], scale: int) -> bytes:
 
 
 def svg_of(spec: dict[str, Any]) -> str:
-    """Draw a Vega-Lite specification as SVG."""
     return str(vl_convert.vegalite_to_svg(printable_values(spec), vl_version=VEGA_LITE))
 
 
 def svg_text(text: str) -> str:
-    """Return text escaped for SVG."""
     return escape(printable(text))

@@ -1,4 +1,4 @@
-"""A map of verdicts by machine, by colour and by mark."""
+"""A map of verdicts, by colour and mark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _ACROSS = 40  # fields in a row over all machines
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """The state of a cell: CSS class, mark, word, speedup, and whether it is wide."""
+    """A cell's CSS class, mark, word, speedup, and whether it is wide."""
 
     css: str
     mark: str
@@ -41,7 +41,7 @@ _OF = {state.css: state for state in LEGEND}
 
 
 def state_of(grid: Grid, name: str, case: Case) -> FieldState:
-    """Return the verdict of a refused cell, else the outcome of its compute speedup."""
+    """Return the verdict if refused, else the outcome of its compute speedup."""
     summary, pairing = grid.summaries.get((name, case)), grid.pairings.get((name, case))
     if summary is None:
         return _OF["none"]
@@ -57,13 +57,13 @@ def state_of(grid: Grid, name: str, case: Case) -> FieldState:
 
 
 def case_ids(grid: Grid) -> dict[Case, str]:
-    """Return the anchors of the cases' rows, as many as a page lists."""
+    """Return anchors of rows, as many as a page lists."""
     cases = [case for group in grid.groups for case in group.cases]
     return {case: f"case-{i}" for i, case in enumerate(cases[: MOST_CELLS // max(len(grid.names), 1)])}
 
 
 def heat_map(grid: Grid, ids: Mapping[Case, str]) -> dict[str, Any]:
-    """Count the states of all cells; add rows of fields if the cases are many."""
+    """Add rows of fields to the counts if the cases are many."""
     cases = sum(len(group.cases) for group in grid.groups)
     counts = {state.css: 0 for state in LEGEND}
     for name, case in grid.summaries:

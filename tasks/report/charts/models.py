@@ -1,4 +1,4 @@
-"""Models by machine: bars by case and machine, points by repeat."""
+"""Models by machine, and their repeats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ _LABEL = "datum.value >= 1 ? format(datum.value, ',') + ' s' : format(datum.valu
 
 
 def model_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return a panel for each model: bars are means of repeats, points the repeats."""
+    """Return bars of means, and points of repeats."""
     panels = [(group, _bars(grid, group, cells)) for group, cells in model_groups(records, grid)]
     return [_panel(grid, group, rows) for group, rows in panels if rows]
 

@@ -1,4 +1,4 @@
-"""Utilisation, memory and power of machines over time."""
+"""Utilisation, memory and power over time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ UTILISATION, MEMORY, POWER = "utilisation, %", "memory, GiB", "power, W"
 
 
 def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return a panel for each quantity and workload: its largest monitored case, a line per machine.
+    """Return a panel per quantity and workload, for its largest monitored case.
 
     The line is the machine's longest repeat.
     """
@@ -44,9 +44,9 @@ def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def series(record: Record, quantity: str) -> list[tuple[float, float]]:
-    """Return seconds since the process's start and values; empty if unknown.
+    """Return seconds since the process's start, with values; empty if unknown.
 
-    GPU: utilisation and memory as the driver reports them. CPU: share of busy threads, and resident memory.
+    GPU: as the driver reports. CPU: share of busy threads, resident memory.
     """
     columns, gpu = record.monitor, record.device != "cpu"
     name, factor = {

@@ -1,4 +1,4 @@
-"""The picture of the answer: each case's speedup, or its time without ratios."""
+"""Each case's speedup, or its time without ratios."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ Rows = list[dict[str, Any]]
 
 
 def overview_panel(grid: Grid) -> ChartPanel | None:
-    """Return a chart of all cases, or of some at even distances, or None."""
+    """Draw all cases, or many at even distances."""
     baseline = grid.comparison.baseline
     is_compared = any(pairing.compute for pairing in grid.comparison.pairings)
     names = [name for name in grid.names if name != baseline] if is_compared else grid.names
@@ -57,7 +57,7 @@ def overview_panel(grid: Grid) -> ChartPanel | None:
 
 
 def is_complete(grid: Grid) -> bool:
-    """Return whether the picture has every speedup."""
+    """Return whether it has every speedup."""
     return len(_cases(grid, is_compared=True)) <= _most_cases(grid.names[1:])
 
 

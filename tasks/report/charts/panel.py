@@ -1,4 +1,4 @@
-"""Parts of all charts: panels, axes, colours and shapes."""
+"""Parts of all charts."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -19,14 +19,14 @@ OFF = {
 
 @dataclass(frozen=True, slots=True)
 class ChartPanel:
-    """A chart: heading, description for screen readers, and Vega-Lite."""
+    """Heading, description for screen readers, and Vega-Lite."""
 
     title: str
     description: str
     chart: alt.LayerChart | alt.FacetChart
 
     def spec(self) -> dict[str, Any]:
-        """Return Vega-Lite as wide as its container, without a theme's colours."""
+        """Return it as wide as its container, without a theme's colours."""
         tables: dict[str, str] = {}
         spec = part_of(self.chart)
         _name_tables(spec, tables)
@@ -40,21 +40,20 @@ class ChartPanel:
 
 
 def panel_of(title: str, description: str, height: float, *layers: alt.Chart) -> ChartPanel:
-    """Return a panel of these layers."""
     return ChartPanel(title, description, alt.layer(*layers).properties(height=round(height)))
 
 
 def part_of(chart: Any) -> dict[str, Any]:
-    """Return a chart without its top-level keys; validation would be slow."""
+    """Return it without top-level keys; validation would be slow."""
     spec = chart.to_dict(validate=False)
     return {key: value for key, value in spec.items() if key not in ("config", "$schema")}
 
 
 def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
-    """Return a chart of these rows, with numbers in six digits.
+    """Return rows with numbers in six digits.
 
-    Rows are text and encodings are channels (`alt.X("a:Q")`), because Altair copies and checks other values at
-    each step.
+    Rows are text and encodings are channels (`alt.X("a:Q")`), because Altair copies and checks others at each
+    step.
     """
     short = [{k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     text = to_json(short, ensure_ascii=False)
@@ -62,7 +61,7 @@ def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
 
 
 def _name_tables(spec: Any, tables: dict[str, str]) -> None:
-    """Replace the data of each layer by a name, so that a page has shared rows once."""
+    """Name each layer's data, so that a page has shared rows once."""
     if isinstance(spec, list):
         for part in spec:
             _name_tables(part, tables)
@@ -76,29 +75,27 @@ def _name_tables(spec: Any, tables: dict[str, str]) -> None:
 
 
 def fields(estimate: Estimate | None) -> dict[str, float | None]:
-    """Return the fields `value`, `low` and `high` of a row."""
     return asdict(estimate) if estimate else {"value": None, "low": None, "high": None}
 
 
 def extent(rows: list[dict[str, Any]]) -> list[float]:
-    """Return the values and bounds of rows."""
     return [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
 
 
 def error_bars(base: alt.Chart) -> alt.Chart:
-    """Return the vertical intervals of rows that have one."""
+    """Return vertical intervals of rows that have one."""
     bounded = base.transform_filter("isValid(datum.low)")
     bars: alt.Chart = bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     return bars
 
 
 def bar_axis(rows: list[dict[str, Any]]) -> alt.Y:
-    """Return the axis of `bar`, without labels, which `bar_names` writes."""
+    """Omit labels, which `bar_names` writes."""
     return alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
 
 
 def bar_names(rows: list[dict[str, Any]]) -> alt.Chart:
-    """Return the names above the bars, which stay wide on a phone."""
+    """Put names above bars, which stay wide on a phone."""
     text = chart_of(rows).mark_text(align="left", dy=-5, baseline="middle")
     names: alt.Chart = text.encode(y=bar_axis(rows), x=alt.XDatum(0), text=alt.Text("bar:N"))
     return names
@@ -107,19 +104,17 @@ def bar_names(rows: list[dict[str, Any]]) -> alt.Chart:
 def log_axis(
     channel: Any, domain: tuple[float, float], label: str, title: str, ticks: list[float] | None = None
 ) -> Any:
-    """Return the channel with a log axis; `label` is the expression of tick labels."""
+    """Make tick labels by the expression `label`."""
     values = ticks or log_ticks(*domain)
     axis = alt.Axis(values=values, labelExpr=label, labelOverlap="greedy", labelSeparation=4)
     return channel.scale(type="log", domain=list(domain), nice=False).axis(axis).title(title)
 
 
 def machine_colour(grid: Grid) -> alt.Color:
-    """Return the machine's colour, the same in every picture."""
     return alt.Color("hardware:N", scale=alt.Scale(domain=grid.names), legend=None)
 
 
 def machine_shape(grid: Grid) -> alt.Shape:
-    """Return the machine's shape, the same in every picture."""
     scale = alt.Scale(domain=grid.names, range=shapes(len(grid.names)))
     return alt.Shape("hardware:N", scale=scale, legend=None)
 
@@ -130,5 +125,4 @@ def shown() -> alt.OpacityValue:
 
 
 def tooltip(*keys: str) -> list[alt.Tooltip]:
-    """Return a tooltip with these fields."""
     return [alt.Tooltip(f"{key}:N") for key in keys]

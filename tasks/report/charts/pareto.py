@@ -1,4 +1,4 @@
-"""Time and cost of each machine at each price, and the Pareto front."""
+"""Time and cost at each price, and the Pareto front."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ NEUTRAL = "#7b838c"  # contrast of 3:1 with the light and the dark page
 
 
 def pareto_panels(grid: Grid) -> list[ChartPanel]:
-    """Return the panel of the suite, then of the first contested cases."""
+    """Return the suite's, then those of the first contested cases."""
     worth = _contested(grid)
     cases = [case for case in worth if case is not None][:MOST_CASES]
     order = ([None] if None in worth else []) + cases
@@ -41,7 +41,7 @@ def pareto_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def cases_left(grid: Grid) -> int:
-    """Return the number of such cases without a panel."""
+    """Return contested cases without a panel."""
     return max(sum(1 for case in _contested(grid) if case is not None) - MOST_CASES, 0)
 
 
@@ -54,7 +54,7 @@ def _contested(grid: Grid) -> dict[Case | None, list[Offer]]:
 
 
 def _rows(offers: Sequence[Offer], passes: int, number: str) -> list[dict[str, Any]]:
-    """Return a row per offer; `number` is the id of the number on its first axis, empty for a time."""
+    """Return a row per offer; the first axis shows the number with the id `number`, if empty the time."""
     numbers = [shown_number(number, offer.seconds) or offer.seconds for offer in offers]
     middle = sorted(each.value for each in numbers)[len(offers) // 2]
     ends = {min(offers, key=lambda o: o.seconds.value), min(offers, key=lambda o: o.usd.value)}

@@ -1,4 +1,4 @@
-"""The PNG files of a report: time by size, speedup, models."""
+"""PNG files: time by size, speedup, models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,13 +22,11 @@ _WIDTH = 340
 
 
 def time_by_size_png(grid: Grid, title: str) -> bytes:
-    """Draw time per step by work, a panel for each workload."""
     what = "Time per step with the data in place. Bars are 95 % intervals. Hollow points have one repeat."
     return _png(grid, time_panels(page_limits.readable(grid)), f"{title}: time by size", what, grid.names)
 
 
 def speedup_png(grid: Grid, title: str) -> bytes:
-    """Draw compute speedups over the baseline, a panel for each workload."""
     baseline = grid.comparison.baseline
     what = f"Over {baseline}, with 95 % intervals. Right of the line is faster. Pale bars are undecided."
     others = [name for name in grid.names if name != baseline]
@@ -36,19 +34,19 @@ def speedup_png(grid: Grid, title: str) -> bytes:
 
 
 def models_png(records: Sequence[Record], grid: Grid, title: str) -> bytes:
-    """Draw the time of each model by machine and size; empty without models."""
+    """Return empty without models."""
     panels = model_panels(records, page_limits.readable(grid))
     what = "Time with the data in place. Bars are means of repeats, points are repeats."
     return _png(grid, panels, f"{title}: models", what, grid.names) if panels else b""
 
 
 def png_frame() -> dict[str, Any]:
-    """Return the top-level keys of a picture."""
+    """Return a picture's top-level keys."""
     return {"config": config(font="Liberation Sans, Arial, sans-serif"), "padding": 18}
 
 
 def undrawn(grid: Grid) -> list[str]:
-    """Return the refused cells with reasons, or the first ones and the number of others."""
+    """Return refused cells with reasons, and the number of further ones."""
     texts = (f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled)
     lines = [text if len(text) <= _NOTE_LENGTH else f"{text[: _NOTE_LENGTH - 1]}…" for text in texts]
     more = len(lines) - _MOST_NOTES
@@ -56,7 +54,7 @@ def undrawn(grid: Grid) -> list[str]:
 
 
 def _png(grid: Grid, panels: list[ChartPanel], title: str, what: str, names: list[str]) -> bytes:
-    """Draw panels below a legend, without Altair, which would copy every part at each step."""
+    """Draw without Altair, which would copy every part at each step."""
     if panels:
         columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
         parts = [part_of(panel.chart) | {"width": _WIDTH, "title": panel.title} for panel in panels]

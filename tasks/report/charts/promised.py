@@ -1,4 +1,4 @@
-"""Servers: throughput against latency at each tried rate, and the promise."""
+"""Throughput against latency at each tried rate."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ PROMISE = "#b4540a"  # contrast of 3:1 with the light and the dark page
 
 
 def promised_panels(grid: Grid) -> list[ChartPanel]:
-    """Return a panel for each case's promise, with a line per search."""
+    """Return a panel per promise, a line per search."""
     finding = grid.comparison.finding(PromisedRates)
     by_case: dict[str, list[PromisedCell]] = {}
     for cell in finding.cells if finding else ():
@@ -41,7 +41,7 @@ def promised_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def _rows(cells: Sequence[PromisedCell], place: int) -> list[dict[str, Any]]:
-    """Return all searches' points by throughput; those with too many failed requests have no latency."""
+    """Omit the latency of points with too many failed requests."""
     return [
         {
             "hardware": cell.hardware,

@@ -24,7 +24,7 @@ from tasks.results.model import Family
 
 
 def scaling_panels(grid: Grid) -> list[ChartPanel]:
-    """Return a panel for each kind of scaling, with a line per machine."""
+    """Return a panel per kind of scaling."""
     alike: dict[str, list[Family]] = {}
     for family in grid.comparison.families:
         alike.setdefault(f"{family.title}, {family.scaling}".rstrip(", "), []).append(family)

@@ -1,4 +1,4 @@
-"""The PNG files of scaling: four panels for each family, and a table."""
+"""PNG files of scaling: panels by family, and a table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,6 @@ _FONT = "font-family='Liberation Sans, Arial, sans-serif' font-size='13'"
 
 
 def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
-    """Draw time, throughput, memory and efficiency by number of processes."""
     families = families_of_interest(comparison)
     shown = [_four(records, family) for family in families[:MOST_FAMILIES]]
     left = len(families) - len(shown)
@@ -53,7 +52,6 @@ def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title:
 
 
 def summary_table_png(comparison: Comparison, title: str) -> bytes:
-    """Draw the rows of the same families as a table."""
     selected = {(f.title, f.hardware) for f in families_of_interest(comparison)[:MOST_FAMILIES]}
     parts = [
         (
@@ -143,12 +141,11 @@ def _memory(records: Sequence[Record], family: Family) -> Layers:
 
 
 def table_png(title: str, parts: Sequence[Part]) -> bytes:
-    """Draw a title, then a heading and rows for each part, the header first."""
+    """Draw a heading and rows for each part, the header first."""
     return bytes(vl_convert.svg_to_png(table_svg(title, parts), scale=2))
 
 
 def table_svg(title: str, parts: Sequence[Part]) -> str:
-    """Return the tables as SVG."""
     y, width = MARGIN + 20, max([_width(title, 19)] + [_width(heading, 14) for heading, _ in parts])
     big = _FONT.replace("13", "18")
     matches = [f"<text x='{MARGIN}' y='{y}' {big} font-weight='600'>{svg_text(title)}</text>"]

@@ -1,4 +1,4 @@
-"""Charts of a user's script: its steps, losses and memory."""
+"""Charts of a script: steps, losses, memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ DASHES = (Standing.WRONG.value, "counts")
 
 
 def step_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return samples in order of time, by case and repeat."""
+    """Return samples in order of time."""
     rows: dict[Case, list[dict[str, Any]]] = {}
     for record in records:
         if record.script and record.wall and min(record.wall.samples_s, default=0.0) > 0:
@@ -46,7 +46,7 @@ def step_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def course_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return losses of the first steps, those of wrong repeats dashed."""
+    """Return first steps' losses, wrong repeats' dashed."""
     rows: dict[Case, list[dict[str, Any]]] = {}
     for record in records:
         if record.script and len(record.script.losses) > 1:
@@ -60,7 +60,7 @@ def course_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def room_panels(grid: Grid) -> list[ChartPanel]:
-    """Return peak and free memory: a panel for each case, a bar for each machine."""
+    """Return peak and free memory by case and machine."""
     seen = grid.comparison.finding(HeldBacks)
     cells = [cell for cell in (seen.cells if seen else ()) if cell.peak_bytes and cell.left_bytes is not None]
     cases = dict.fromkeys(cell.repeats.cell.case for cell in cells)

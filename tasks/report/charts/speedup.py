@@ -1,4 +1,4 @@
-"""Compute speedups and cost efficiencies as bars from the 1× line."""
+"""Compute speedups and cost efficiencies as bars from 1×."""
 
 import json
 from typing import Any
@@ -97,7 +97,7 @@ def _panel(
 
 
 def size_axis(rows: Rows) -> alt.Y:
-    """Return the axis of sizes by place, to align bars and texts."""
+    """Return sizes by place, to align bars and texts."""
     places: dict[str, list[float]] = {}
     for row in rows:
         places.setdefault(row["size"], []).append(row["place"])

@@ -1,4 +1,4 @@
-"""Colours, shapes and axes of all charts, light and dark."""
+"""Colours, shapes and axes, light and dark."""
 
 import math
 from typing import Any
@@ -19,7 +19,6 @@ TIMES_LABEL = "format(datum.value, '~r') + '×'"
 
 
 def config(dark: bool = False, font: str = "system-ui, sans-serif") -> dict[str, Any]:
-    """Return Vega-Lite's `config` for a light or a dark page."""
     ink, muted, line = ("#e8eaed", "#b0b7c0", "#3a4048") if dark else ("#1c2127", "#525a64", "#dfe2e6")
     text = {"labelColor": muted, "titleColor": ink, "labelFontSize": 11, "titleFontSize": 11}
     return {
@@ -52,12 +51,12 @@ def config(dark: bool = False, font: str = "system-ui, sans-serif") -> dict[str,
 
 
 def shapes(count: int) -> list[str]:
-    """Return a shape per machine; a repeated colour has another shape."""
+    """Return another shape for each repeated colour."""
     return [SHAPES[(i + i // len(LIGHT_SERIES)) % len(SHAPES)] for i in range(count)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return four to eight round numbers as labels of a log axis."""
+    """Return four to eight round numbers."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     finest: list[float] = []
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(n / 10 for n in range(10, 100))):
@@ -70,5 +69,5 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def padded(values: list[float], by: float = 1.3) -> tuple[float, float]:
-    """Return a domain with room around the values, (0.1, 10) without any."""
+    """Return (0.1, 10) without values."""
     return (min(values) / by, max(values) * by) if values else (0.1, 10.0)

@@ -26,9 +26,9 @@ from tasks.results.wording import size_text
 
 
 def time_panels(grid: Grid) -> list[ChartPanel]:
-    """Return a panel per group, with a line per machine.
+    """Return a panel per group.
 
-    Refused cells and cases of several processes are left out.
+    Refused cells and several processes are left out.
     """
     alone = (group for group in grid.groups if not any(PROCESSES in case.params for case in group.cases))
     panels = ((group, _rows(grid, group)) for group in alone)
@@ -36,7 +36,7 @@ def time_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float, float]]:
-    """Return a group's break-evens in time, each with the work on both sides."""
+    """Return each with the work on both sides."""
     matches = []
     break_evens = grid.comparison.finding(BreakEvens)
     for each in break_evens.break_evens if break_evens else ():

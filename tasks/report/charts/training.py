@@ -1,4 +1,4 @@
-"""Whole jobs over time: the loss of each batch, and the memory of each rank."""
+"""Whole jobs: loss of batches, memory of ranks."""
 
 import math
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ MOST_PANELS = 24
 
 
 def job_records(records: Sequence[Record]) -> list[Record]:
-    """Return each cell's valid training job with the median time."""
+    """Return each cell's valid job with the median time."""
     jobs = (r for r in records if counts(r) and r.wall and r.wall.whole and r.training)
     return [median_of(same, lambda record: record.compute_s or 0.0) for same in by_cell(jobs).values()]
 
 
 def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return loss by step: a panel for each case, a line for each machine."""
+    """Return a panel per case, a line per machine."""
     by_case: dict[Case, list[Record]] = {}
     for record in job_records(records):
         if record.training and len(record.training.losses) > 1:
@@ -34,13 +34,13 @@ def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def memory_panels(records: Sequence[Record]) -> list[ChartPanel]:
-    """Return memory by step: a panel for each cell, a line for each rank."""
+    """Return a panel per cell, a line per rank."""
     matches = [record for record in job_records(records) if record.training and record.training.memory]
     return [_memory(record) for record in matches[:MOST_PANELS]]
 
 
 def thinned(values: Sequence[float], points: int = POINTS) -> list[tuple[int, float]]:
-    """Return values at even distances with their places, and the last value."""
+    """Return values at even distances with places, and the last."""
     last, stride = len(values) - 1, max(1, math.ceil(len(values) / points))
     return [(i, value) for i, value in enumerate(values) if i % stride == 0 or i == last]
 

@@ -1,4 +1,4 @@
-"""Time per step of one cell by date, as SVG for a light and a dark page."""
+"""Time per step by date, as light and dark SVG."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ HEIGHT = 150  # pixels
 
 
 def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
-    """Return the picture of a cell; empty without a result."""
+    """Return empty without a result."""
     rows: list[dict[str, object]] = [
         {
             "hardware": trend.hardware,
@@ -36,7 +36,7 @@ def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
 
 
 def axis_title(case: str) -> str:
-    """Return a trend's quantity: time per step, or the metric with its unit."""
+    """Return time per step, or the metric with its unit."""
     metric = metric_in(case)
     if metric is None:
         return "time per step"

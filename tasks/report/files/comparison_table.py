@@ -1,4 +1,4 @@
-"""A comparison as a data frame."""
+"""A comparison as data frame."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from workloads.harness.roofline.roofline import LIMITS
 
 
 def comparison_table(grid: Grid) -> pd.DataFrame:
-    """Return a row per cell: its times and ratios, or why it has no ratio."""
+    """Return a row per cell: times and ratios, or why they are missing."""
     comparison = grid.comparison
     machines = {machine.name: machine for machine in grid.machines}
     return pd.DataFrame(

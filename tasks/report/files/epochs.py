@@ -30,7 +30,7 @@ GB = 2**30
 
 
 def epoch_keys(records: Sequence[Record], comparison: Comparison) -> dict[str, Any]:
-    """Return keys for `benchmark_results.json`; none without a whole job in a group."""
+    """Return none without a whole job in a group."""
     whole = [family for family in comparison.families if family.whole]
     if not whole:
         return {}
@@ -57,7 +57,7 @@ def _comparison(records: Sequence[Record], family: Family) -> dict[str, Any]:
 
 
 def sides(family: Family) -> tuple[ScalingLevel | None, ScalingLevel | None]:
-    """Return one process (without DDP if measured) and the most processes."""
+    """Return one process (without DDP if measured) and the most."""
     single = family.base or next((level for level in family.levels if level.processes == 1), None)
     several = [level for level in family.levels if level.processes > 1]
     ok = [level for level in several if level.ok_repeats]
@@ -94,7 +94,7 @@ def _side(
 
 
 def memory_history(memory: Sequence[MemoryAt], processes: int) -> list[dict[str, Any]]:
-    """Return an object per step with an entry per rank, null if unknown."""
+    """Return an entry per rank, null if unknown."""
     steps: dict[int, dict[int, MemoryAt]] = {}
     for at in memory:
         if at.allocated_bytes > 0:

@@ -13,7 +13,7 @@ from tasks.results.values import Estimate, Ratio
 
 
 def finding_keys(comparison: Comparison) -> dict[str, Any]:
-    """Return `findings`, and the top-level keys of single findings."""
+    """Return `findings`, and single findings' top-level keys."""
     keys: dict[str, Any] = {}
     tables = {}
     for finding in comparison.findings:
@@ -42,7 +42,7 @@ def _value(value: Value) -> Any:
 
 
 def finding_files(comparison: Comparison) -> dict[str, bytes]:
-    """Return the content of `findings/<name>.csv` for each finding with rows."""
+    """Return `findings/<name>.csv` for findings with rows."""
     files = {}
     for finding in comparison.findings:
         if (table := finding.table()) and table.rows:
@@ -53,7 +53,7 @@ def finding_files(comparison: Comparison) -> dict[str, bytes]:
 
 
 def _fields(column: Column, value: Value) -> Iterator[tuple[str, Any]]:
-    """Yield a value's columns and contents: an interval adds `<title> low` and `<title> high`."""
+    """Add `<title> low` and `<title> high` for an interval."""
     name = f"{column.title} ({column.unit})" if column.unit not in ("", "1") else column.title
     if isinstance(value, Ratio):
         yield from _fields(column, value.estimate)

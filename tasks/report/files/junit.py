@@ -1,7 +1,6 @@
-"""The comparison of two runs as JUnit XML, for CI servers.
+"""Two runs compared as JUnit XML.
 
-There is no standard: the order of elements fits the schema of Ant's JUnit task and of Jenkins' xUnit plugin
-(junit-10.xsd).
+Elements fit the schema of Ant's JUnit task and of Jenkins' xUnit plugin (junit-10.xsd).
 """
 
 import re
@@ -20,7 +19,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def junit_xml(comparison: RunComparison) -> str:
-    """Return a test suite per machine with a test per case, timed by a step."""
+    """Return a suite per machine, a test per case, timed by a step."""
     root = Element("testsuites", {"name": _clean(f"{comparison.now.name} against {comparison.before.name}")})
     for hardware in dict.fromkeys(one.cell.hardware for one in comparison.cells):
         of_it = [one for one in comparison.cells if one.cell.hardware == hardware]
@@ -55,7 +54,7 @@ def _case(one: CellComparison) -> Element:
 
 
 def _spent_s(one: CellComparison) -> float:
-    """Return the time of a cell; 0 if its number is a metric."""
+    """Return 0 for a metric."""
     return one.now_s.value if one.now_s and not metric_in(one.cell.case.id) else 0.0
 
 
@@ -92,7 +91,7 @@ def _all(values: Iterable[object]) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """Return seconds without an exponent, which Jenkins' schema does not allow."""
+    """Omit exponents, which Jenkins' schema does not allow."""
     return f"{seconds:.9f}"
 
 

@@ -1,1 +1,1 @@
-"""The HTML pages: report, tickets, and the site over all runs."""
+"""HTML pages: report, tickets, and the site."""

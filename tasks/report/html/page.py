@@ -1,4 +1,4 @@
-"""One HTML file with a whole run. It works offline; its security policy forbids requests."""
+"""One offline HTML file of a run; its security policy forbids requests."""
 
 import base64
 import hashlib
@@ -52,7 +52,7 @@ MOST_TABLES = 60  # tables of scaling and of models, rows of device times
 
 
 def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
-    """Render the report, with external text escaped in HTML and scripts."""
+    """Escape external text in HTML and scripts."""
     comparison, panels = grid.comparison, _panels(records, grid)
     totals = comparison.totals
     scripts = {
@@ -110,7 +110,7 @@ def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]
 
 
 def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
-    """Return the tables, and as NAME_left the number of rows that only files have."""
+    """Return tables, and as NAME_left the number of rows that only files have."""
     ids = case_ids(grid)
     long: dict[str, Sequence[Any]] = {
         "troubles": tables.trouble_rows(grid, records),
@@ -148,7 +148,7 @@ def _sentences(grid: Grid) -> dict[str, Any]:
 
 
 def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[ChartPanel]]) -> Markup:
-    """Return the scripts' data as JSON that cannot end its element."""
+    """Return JSON that cannot end its element."""
     page = {"font": 'system-ui, "Segoe UI", Roboto, sans-serif', "background": "transparent"}
     values = {
         "themes": {name: config(dark) | page for name, dark in (("light", False), ("dark", True))},
@@ -175,13 +175,13 @@ def _counts(grid: Grid) -> dict[str, Any]:
 
 
 def bundle_file() -> Path:
-    """Return the file in the user's cache, named after its versions."""
+    """Return the user's cached file, named after its versions."""
     return user_cache() / f"vega-lite-{VEGA_LITE}-by-vl-convert-{version('vl-convert-python')}.js"
 
 
 @cache
 def bundle() -> str:
-    """Return the script that draws the charts.
+    """Return the script that draws charts.
 
     Raises:
         ValueError: the script contains `</script`.

@@ -1,4 +1,4 @@
-"""The table of records and samples, and the differences between environments."""
+"""Records and samples, and differences between environments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,13 +35,13 @@ COLUMNS = (
 
 
 def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return text and sort key of each cell, by row."""
+    """Return text and sort key by row and cell."""
     works = {case: work for group in grid.groups for case, work in group.work.items()}
     return [_row(grid, record, works.get(record.case)) for record in records[:MOST_RECORDS]]
 
 
 def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return each row's samples, phases and probes, thinned if many."""
+    """Return samples, phases and probes, thinned if many."""
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
     points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
@@ -52,7 +52,7 @@ def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return a fingerprint as a flat mapping, nested keys joined by dots."""
+    """Join nested keys by dots."""
     matches: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -63,7 +63,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def environments(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the facts that differ between the run's environments, and the others."""
+    """Return facts that differ between environments, and the others."""
     prints: dict[str, dict[str, str]] = {}
     hosts: dict[str, dict[str, None]] = {}
     for record in records:
@@ -81,7 +81,6 @@ def environments(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def fingerprints(records: Sequence[Record]) -> dict[str, dict[str, str]]:
-    """Return the environments by id."""
     matches = {record.environment_id: record.environment for record in records}
     return {name: flat(environment) for name, environment in matches.items()}
 
@@ -117,7 +116,7 @@ def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | No
 
 
 def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
-    """Return the record's verdict, or the later refusal of a record that counted."""
+    """Return its verdict, or the later refusal of a record that counted."""
     verdict, reasons = standing(record, grid.comparison.refusals)
     return graded_text(verdict, standing_grade(record, grid.comparison.refusals)), reasons
 
@@ -150,7 +149,7 @@ def _detail(record: Record, most: int, reasons: Sequence[str]) -> dict[str, Any]
 
 
 def _watched(record: Record, points: int) -> dict[str, list[float]]:
-    """Return monitor samples at even distances; empty if the page has no room for them."""
+    """Return samples at even distances; empty if the page has no room."""
     if points < FEWEST_WATCHED:
         return {}
     matches = {}

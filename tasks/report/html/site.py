@@ -1,4 +1,4 @@
-"""Write static pages over all runs: changes, reports, and trends."""
+"""Static pages over all runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ MOST_CHANGES = 30  # on the first page; the pages of the workloads have all
 
 
 def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> Path:
-    """Write the pages and copies of the reports; return `index.html`, written last.
+    """Return `index.html`, written last.
 
     Raises:
         GridbenchError: the folder cannot be written.
@@ -33,7 +33,7 @@ def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str])
 
 
 def changes(all_trends: Sequence[Trend]) -> list[tuple[Trend, Point]]:
-    """Return the cells whose newest result differs, slower ones first."""
+    """Return cells whose newest result differs, slower first."""
     decided = []
     for trend in all_trends:
         results = [point for point in trend.points if point.seconds and not point.confirms]

@@ -1,4 +1,4 @@
-"""The tables of the page as texts."""
+"""Tables of the page as texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ _WORDS = (Quantity.TEXT, Quantity.MACHINE, Quantity.VERDICT)
 
 
 def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
-    """Return a group per workload, a row per case of `ids`; the last of many rows are brief."""
+    """Return a group per workload, a row per case of `ids`; the last of many are brief."""
     shared = shared_confounds(grid)
     detailed = set(list(ids)[: detailed_cases(grid)])
     groups = []
@@ -53,12 +53,12 @@ def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any
 
 
 def detailed_cases(grid: Grid) -> int:
-    """Return the number of cases listed in full."""
+    """Return how many cases are in full."""
     return max(1, MOST_DETAILED // max(len(grid.names), 1))
 
 
 def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
-    """Return the confounds common to all ratios of a machine."""
+    """Return those common to all ratios of a machine."""
     matches: dict[str, dict[str, None]] = {}
     for pairing in grid.comparison.pairings:
         if not pairing.refused:
@@ -69,7 +69,7 @@ def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
 
 
 def _brief_cell(grid: Grid, name: str, case: Case) -> dict[str, Any]:
-    """Return verdict, ratio and time: details of thousands of cells make a page slow to open."""
+    """Return little: details of thousands of cells make a page slow to open."""
     summary, state = grid.summaries.get((name, case)), state_of(grid, name, case)
     if summary is None:
         return {"kind": "none"}
@@ -102,7 +102,7 @@ def _matrix_cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> 
 
 
 def wide_text(summary: Summary) -> str:
-    """Return why a cell is wide; empty if it is not."""
+    """Return empty if it is not wide."""
     if summary.grade is not Grade.WIDE:
         return ""
     return "; ".join([f"{WIDE_MARK} wide, {verdict_text(summary.verdict)}", *summary.why[:1]])
@@ -148,7 +148,6 @@ def _pairing_notes(pairing: Pairing | None, shared: tuple[str, ...]) -> list[str
 
 
 def machine_rows(grid: Grid) -> list[dict[str, Any]]:
-    """Return a row per machine: price, source, time and cost of a pass."""
     totals = {total.hardware: total for total in grid.comparison.totals}
     slowest = max((total.seconds for total in totals.values()), default=0.0)
     dearest = max((total.usd or 0.0 for total in totals.values()), default=0.0)
@@ -171,7 +170,7 @@ def money_passes(grid: Grid) -> int:
 
 
 def trouble_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return the cells with refused repeats: verdict, reasons and times."""
+    """Return cells with refused repeats."""
     cells = by_cell(records)
     return [
         _trouble_row(summary, cells.get((summary.cell.hardware, summary.cell.case), []))
@@ -221,7 +220,7 @@ def _trouble_row(summary: Summary, repeats: Sequence[Record]) -> dict[str, Any]:
 
 
 def finding_sections(grid: Grid) -> dict[str, list[dict[str, Any]]]:
-    """Return the findings with rows, by section of the page."""
+    """Return findings with rows, by section."""
     sections: dict[str, list[dict[str, Any]]] = {}
     for finding in grid.comparison.findings:
         table = finding.table()
@@ -231,7 +230,7 @@ def finding_sections(grid: Grid) -> dict[str, list[dict[str, Any]]]:
 
 
 def finding_view(finding: Finding, table: Table, machines: Sequence[str]) -> dict[str, Any]:
-    """Return a table as texts, without empty columns."""
+    """Return texts, without empty columns."""
     rows, left = firsts(table.shown, MOST_ROWS)
     places = table.filled(rows)
     places.sort(key=lambda i: table.columns[i].quantity is not Quantity.MACHINE)
@@ -252,7 +251,7 @@ def finding_view(finding: Finding, table: Table, machines: Sequence[str]) -> dic
 
 
 def part_names(rows: Sequence[Sequence[Value]]) -> list[str]:
-    """Return the names of the parts in order; of many the largest, and `other`."""
+    """Return parts in order; of many the largest, and `other`."""
     sums: dict[str, float] = {}
     for parts in (value for row in rows for value in row if isinstance(value, Parts)):
         for name, seconds in parts.seconds:
@@ -280,7 +279,7 @@ def _finding_cell(
 
 
 def _bar(value: Parts, names: list[str]) -> dict[str, Any]:
-    """Return the segments of a bar in percent of the longest bar, and their seconds."""
+    """Return segments in percent of the longest bar, and seconds."""
     seconds = dict.fromkeys(names, 0.0)
     for name, part in value.seconds:
         seconds[name if name in seconds else OTHER] += part

@@ -15,7 +15,7 @@ STILL = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:"
 
 @cache
 def environment() -> jinja2.Environment:
-    """Return Jinja with escaping, and an error for each undefined name."""
+    """Escape, and refuse undefined names."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -30,17 +30,16 @@ def environment() -> jinja2.Environment:
 
 
 def style() -> Markup:
-    """Return the style sheet of every page."""
     return Markup((TEMPLATES / "report.css").read_text("utf-8"))
 
 
 def slug(text: str) -> str:
-    """Return a name that is safe in a path and in a URL."""
+    """Return a safe name for paths and URLs."""
     return re.sub(r"[^a-z0-9_.=-]+", "-", text.lower()).strip("-")
 
 
 def _whole(sentence: str) -> Markup:
-    """Keep names and intervals such as `aws-g5.8xlarge` on one line; break long ids between parts."""
+    """Keep names and intervals on one line; break long ids between parts."""
     words = []
     for word in sentence.split():
         if len(word) >= LONG:
@@ -53,6 +52,6 @@ def _whole(sentence: str) -> Markup:
 
 
 def _bounded(text: str) -> Markup:
-    """Return an estimate such as `6.45× (6.44–6.47)` with its interval in an element that can wrap."""
+    """Put the interval of `6.45× (6.44–6.47)` into an element that can wrap."""
     value, bracket, bounds = text.partition(" (")
     return Markup('{} <small class="bounds">({}</small>' if bracket else "{}").format(value, bounds)

@@ -1,4 +1,4 @@
-"""Write a page for each ticket of a night."""
+"""A page for each ticket of a night."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ LISTED = 30  # nights in a page's table; `gridbench history` shows all
 
 
 def write_tickets(folder: Path, judged: JudgedNight, verdicts: Verdicts) -> list[Path]:
-    """Write the pages into the night's folder; return their paths.
+    """Return the written paths.
 
     Raises:
         GridbenchError: the folder cannot be written.
@@ -121,5 +121,5 @@ def _seconds(seconds: float | None, case: str = "") -> str:
 
 
 def _slug(text: str) -> str:
-    """Return a slug without `=`, which a link would have to quote."""
+    """Remove `=`, which a link would have to quote."""
     return slug(text.replace("=", "-"))

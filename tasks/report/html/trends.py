@@ -1,6 +1,6 @@
-"""The contents of the site: each run, and each cell's times from run to run.
+"""The site's runs, and each cell's times by run.
 
-Times are from the medians of repeats, which show a change better.
+Times are medians of repeats, which show a change better.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ class SiteRun:
     """A run on the site.
 
     Attributes:
-        past: with its rows unless `missing` is set.
-        verdicts: of each cell, by hardware and case.
-        counting: the cells with a valid result.
-        missing: why the trends lack its results, else empty.
+        past: without rows if `missing` is set.
+        verdicts: by hardware and case.
+        counting: cells with a valid result.
+        missing: why trends lack it, else empty.
     """
 
     past: PastRun
@@ -40,19 +40,17 @@ class SiteRun:
 
     @property
     def plan(self) -> Plan:
-        """Return the run's plan."""
         return self.past.plan
 
     @property
     def label(self) -> str:
-        """Return the kind of run; empty if it is not part of a history."""
+        """Return its kind; empty outside a history."""
         if self.past.confirms:
             return f"confirms {self.past.confirms}"
         return f"night of {self.past.channel}" if self.past.channel else ""
 
     @property
     def has_report(self) -> bool:
-        """Return whether its report was written."""
         return (self.past.folder / "report.html").is_file()
 
 
@@ -63,10 +61,9 @@ class Point:
     Attributes:
         seconds: per step with the data in place; None if no repeat counts.
         change: speedup over the previous result.
-        new_environment, new_machine: whether the fingerprint of machine and software, or of machine and driver,
-            has changed.
-        confirms: the run that it confirms. Such a point is not compared, because its cell was not chosen at
-            random.
+        new_environment, new_machine: the fingerprint of machine and software, or of machine and driver, has
+            changed.
+        confirms: the confirmed run. Such points are not compared, as their cells were not chosen at random.
     """
 
     run: str
@@ -97,7 +94,7 @@ class Trend:
 
 
 def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
-    """Return the runs of a folder, oldest first, and a sentence on each unreadable one.
+    """Return runs, oldest first, and a sentence on each unreadable one.
 
     Raises:
         GridbenchError: the folder has no run.
@@ -109,7 +106,7 @@ def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
 
 
 def trends(listed: Sequence[SiteRun]) -> list[Trend]:
-    """Return each cell with its points by run; one run's changes are corrected together."""
+    """Return points by run; one run's changes are corrected together."""
     points: dict[tuple[str, str], list[Point]] = {}
     last: dict[tuple[str, str], _Numbers] = {}
     for run in listed:

@@ -1,1 +1,1 @@
-"""The comparison as plain text, for terminals, mail and logs."""
+"""The comparison as plain text."""

@@ -1,4 +1,4 @@
-"""The comparison in boxes of `+---+`, for terminals, mail and logs."""
+"""The comparison in boxes of `+---+`."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ from workloads.harness.records.record import Grade
 
 
 def text_tables(grid: Grid) -> str:
-    """Return the answer, a box per machine, machines and refused results, in ASCII."""
+    """Return the answer, a box per machine, and refused results, in ASCII."""
     comparison = grid.comparison
     others = [machine for machine in grid.machines if machine.name != comparison.baseline]
     answer = [*comparison.answer, comparison.caveat_line] if comparison.caveats else comparison.answer
@@ -41,7 +41,7 @@ def text_tables(grid: Grid) -> str:
 
 
 def box(header: Sequence[str], rows: Sequence[Sequence[str]], footer: Sequence[str] | None = None) -> str:
-    """Return a table in `+---+` lines, with an optional footer after a rule."""
+    """Put a footer after a rule."""
     everything = [header, *rows, *([footer] if footer else [])]
     widths = [max(len(row[column]) for row in everything) for column in range(len(header))]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"

@@ -1,4 +1,4 @@
-"""`comparison.txt`: all results of a run as plain ASCII."""
+"""`comparison.txt`: a run's results as ASCII."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,6 @@ MOST_OBSERVATIONS = 12
 
 
 def full_text(records: Sequence[Record], grid: Grid) -> str:
-    """Return the comparison, then findings, operations, sizes, scaling, models and machines."""
     comparison = grid.comparison
     others = [name for name in grid.names if name != comparison.baseline]
     parts = [
@@ -72,7 +71,7 @@ def _device_times(records: Sequence[Record], grid: Grid) -> str:
 
 
 def findings(comparison: Comparison) -> list[str]:
-    """Return the observations, then every finding with a table."""
+    """Return observations, then findings with tables."""
     sentences, more = firsts(comparison.observations, MOST_OBSERVATIONS)
     lines = [f"* {sentence}" for sentence in sentences] + [f"* and {more} more"] * bool(more)
     observed = ["\n".join(["Observations:", *lines])] if lines else []
@@ -80,7 +79,7 @@ def findings(comparison: Comparison) -> list[str]:
 
 
 def finding_text(finding: Finding) -> str:
-    """Return heading, table and notes of a finding; empty without a shown row."""
+    """Return empty without a shown row."""
     table = finding.table()
     if table is None or not table.shown:
         return ""

@@ -1,6 +1,6 @@
-"""Operations of a job by machine as plain text, with start-up, and by size.
+"""Operations of a job by machine, with start-up, and by size.
 
-The job is one process that does one step of each operation.
+The job is one process, with one step of each operation.
 """
 
 import statistics
@@ -150,10 +150,10 @@ def _sums(label: str, values: Sequence[float]) -> list[str]:
 
 
 def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[Case]) -> dict[str, float]:
-    """Return the start-up seconds of a process and of each operation; empty if a phase is missing.
+    """Return start-up of a process and of operations (s); empty if a phase is missing.
 
-    They are medians of valid repeats, less a step in each first call. Each first call had its own process; in a
-    shared one later first calls take less time.
+    Medians of valid repeats, less a step in each first call. In a shared process later first calls would take
+    less time.
     """
     selected = set(cases)
     counting = [r for r in records if r.hardware == name and counts(r) and r.case in selected]

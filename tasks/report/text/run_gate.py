@@ -1,4 +1,4 @@
-"""The comparison of two runs in one sentence, and one for each cell."""
+"""Two runs compared in sentences."""
 
 from tasks.regressions.change import Change, native_change, share_in_words
 from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
@@ -21,7 +21,7 @@ _OTHERS = (
 
 
 def change_text(change: Estimate) -> str:
-    """Return a change such as `+10.2 % (+8.1 to +12.3)`; a huge bound is `any`."""
+    """Return such as `+10.2 % (+8.1 to +12.3)`; a huge bound is `any`."""
     if change.low is None or change.high is None:
         return f"{100 * change.value:+.1f} %"
     high = f"{100 * change.high:+.1f}" if change.high < 100 else "any"
@@ -29,7 +29,6 @@ def change_text(change: Estimate) -> str:
 
 
 def change_of(one: CellComparison) -> str:
-    """Return a cell's change with its bounds, of its time or its metric."""
     case, share = one.cell.case.id, one.change.share if one.change else None
     metric = metric_in(case)
     if share is None or metric is None or metric.is_time:
@@ -43,7 +42,7 @@ def change_of(one: CellComparison) -> str:
 
 
 def status_text(one: CellComparison) -> str:
-    """Return the status of a cell in words that suit its number."""
+    """Use words that suit its number."""
     metric = metric_in(one.cell.case.id)
     return (
         str(one.status) if metric is None or metric.is_time else _OF_METRICS.get(one.status, str(one.status))
@@ -51,7 +50,7 @@ def status_text(one: CellComparison) -> str:
 
 
 def most_of(one: CellComparison) -> str:
-    """Return the largest slowdown, or worsening, that a cell does not exclude."""
+    """Return the largest slowdown, or worsening, that it does not exclude."""
     if one.change is None:
         return "–"
     metric = metric_in(one.cell.case.id)
@@ -61,7 +60,7 @@ def most_of(one: CellComparison) -> str:
 
 
 def numbers_text(one: CellComparison) -> str:
-    """Return a cell's times and their change, or why it is unknown."""
+    """Return times and change, or why it is unknown."""
     if one.change is None:
         return one.why
     case = one.cell.case.id
@@ -75,7 +74,7 @@ def numbers_text(one: CellComparison) -> str:
 
 
 def smallest_text(one: CellComparison) -> str:
-    """Return a cell's smallest detectable change, and the excluded slowdown."""
+    """Return the smallest detectable change, and the excluded slowdown."""
     if one.change is None:
         return "no change could be detected"
     if metric_in(one.cell.case.id):
@@ -85,12 +84,12 @@ def smallest_text(one: CellComparison) -> str:
 
 
 def most_text(change: Change) -> str:
-    """Return the largest slowdown that a change does not exclude, at least 0."""
+    """Return the largest slowdown not excluded, at least 0."""
     return format_share(max(change.most, 0.0))
 
 
 def answer(comparison: RunComparison, allow_undecided: bool = False) -> str:
-    """Return the slower and lost cells, and the largest slowdown of the others."""
+    """Return slower and lost cells, and the others' largest slowdown."""
     slower, lost = comparison.having(CellStatus.SLOWER), comparison.having(CellStatus.LOST)
     bad = [f"{one.cell.id} by {change_of(one)}" for one in slower if one.change]
     sentences = []
