@@ -99,7 +99,6 @@ def check_exist(images: Iterable[str], say: Callable[[str], None]) -> None:
 
 
 def lane_code() -> Bundle:
-    """Return the code of a lane for a user's image."""
     from infra.workers.ssh.lane_code import lane_bundle  # it imports asyncssh, which few runs need
 
     try:
@@ -118,7 +117,6 @@ async def measured_own(
     results: str | None,
     shortlist: bool = False,
 ) -> str | State[str]:
-    """Write the suite of a form for a script or another command, and measure it."""
     request = RunRequest(
         hardware=tuple(hardware), shortlist=shortlist, budget_usd=budget_usd, results=results or None
     )
@@ -129,7 +127,6 @@ async def measured_own(
 
 
 async def measured(request: RunRequest) -> str | State[str]:
-    """Measure the cases of a request; return the path of the report, or a state that says it is empty."""
     try:
         store = await open_store(request)
     except OverBudget as over:

@@ -1,4 +1,4 @@
-"""Types of the parameters in the Prefect UI's forms of `bench`, `script` and `nightly`."""
+"""Types of the parameters in the Prefect UI's forms."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 

@@ -1,4 +1,4 @@
-"""Rent a box for one lane, publish its state in the flow run's labels, and always return it."""
+"""Rent a box for one lane, and always return it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -92,7 +92,6 @@ class Holding:
         self.rental = RentalStatus(name=self.lease.name)
 
     def know(self, **changes: Any) -> None:
-        """Update the status of the box, which `follow` writes into the labels."""
         self.rental = self.rental.model_copy(update=changes)
         self.news.set()
 
@@ -144,7 +143,6 @@ class Holding:
             await self.client.update_flow_run_labels(self.flow_run_id, labels)
 
     async def rent(self) -> State[Any]:
-        """Rent a box, keep it until it is lost or due, and return it."""
         order = self.order
         try:
             wish = Wish(
@@ -198,14 +196,12 @@ class Holding:
 
 
 async def _held_by_others(client: PrefectClient, run: str, holder: UUID) -> set[str]:
-    """Return the lease names of a run that flow runs other than `holder` hold."""
     flow_runs = await call_until_answered(rental_runs, client, run)
     running = [each for each in flow_runs if each.id != holder and each.state and each.state.is_running()]
     return {str(each.labels[NAME]) for each in running if NAME in each.labels}
 
 
 async def _first(*watches: Callable[[], Awaitable[State[Any]]]) -> State[Any]:
-    """Return the result of the first watch to end; cancel the others and wait for them."""
     ended: list[State[Any]] = []
     async with anyio.create_task_group() as group:
 

@@ -1,4 +1,4 @@
-"""Hooks that clean up after a cancelled or crashed run: stop its lanes, keep its records."""
+"""Hooks that clean up after a cancelled or crashed run."""
 
 import asyncio
 from contextlib import suppress

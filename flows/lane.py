@@ -1,4 +1,4 @@
-"""The flow `lane`, which a work pool runs: the repeats of one machine, one at a time."""
+"""The flow `lane`: the repeats of one machine."""
 
 import os
 import sys
@@ -112,7 +112,6 @@ def _frozen(
 
 
 def _hindrance(repeats: Sequence[Repeat], command: Sequence[str], warn: Callable[[str], None]) -> str:
-    """Return why no repeat can be measured here, or an empty text; warn about other oddities."""
     hindrance, warnings = preflight.check(repeats, command)
     for sentence in warnings:
         warn(sentence)
@@ -129,16 +128,10 @@ def measure_all(
     must_stop: Callable[[], bool] = lambda: False,
     partner: Sequence[str] = (),
 ) -> int:
-    """Measure repeats in order and pass on each record; return their number.
+    """Measure repeats in order; return their number.
 
-    Args:
-        say: prints each repeat.
-        put: takes each record.
-        command: runs one repeat.
-        reference: the same in a frozen environment; empty for no controls.
-        setup: files fetched for the repeats, or None.
-        must_stop: called before each repeat; True ends the measurement.
-        partner: the command of another version; empty for none.
+    `must_stop` is called before each repeat. `reference` is the command in a frozen environment, empty for no
+    controls; `partner` that of another version, empty for none.
     """
     ended: list[Record] = []
     setup = setup or JobSetup()
@@ -179,7 +172,6 @@ def _measured(
 def _other(
     repeat: Repeat, say: Callable[[str], None], command: Sequence[str], setup: JobSetup
 ) -> Other | None:
-    """Return the measurement of a repeat's other version, by its script or its command, or None."""
     if not (repeat.partner or command):
         return None
     at_version = replace(repeat, script=repeat.partner, partner=None, profile=False)

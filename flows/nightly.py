@@ -76,7 +76,7 @@ async def nightly(
 
 
 async def _judge_after_unfiled(results: ResultsAddress, run: str) -> JudgedNight:
-    """Judge a night, after filing earlier nights that were interrupted between measuring and filing."""
+    """File earlier nights first that were interrupted between measuring and filing."""
     judged = await judge_stored_night(results, run)
     for earlier in judged.unfiled:
         get_run_logger().info(f"night {earlier} was not filed, which is done now")

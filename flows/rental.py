@@ -1,4 +1,4 @@
-"""Flows for boxes at Lambda Cloud: `rental` holds one and returns it, `janitor` returns overdue ones."""
+"""Flows for boxes at Lambda Cloud."""
 
 import sys
 from datetime import UTC, datetime

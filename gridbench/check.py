@@ -1,4 +1,4 @@
-"""The command `check`: find impossible numbers in a published table."""
+"""The command `check`."""
 
 import json
 import math
@@ -63,12 +63,10 @@ def check(
 
 
 def accused(reviewed: TableReview) -> list[TableFlaw]:
-    """Return the findings without mere questions."""
     return [flaw for flaw in reviewed.findings if not flaw.doubt]
 
 
 def known_machines() -> Known:
-    """Return the GPUs, instance shapes and on-demand prices in `deployments/`."""
     gpus = {key: gpu_machine(key) for key in load_gpus()}
     shapes = validated(Shapes, read_mapping(DEPLOYMENTS / "instances.yaml"), "instances.yaml")
     facts = [fact for fact in load_facts(DEPLOYMENTS) if fact.purchase == "on-demand" and fact.instance]
@@ -77,7 +75,6 @@ def known_machines() -> Known:
 
 
 def read_text(file: Path) -> str:
-    """Return a published table's text; refuse binary files and Gridbench's own tables."""
     name = printable(str(file))
     if file.is_dir():
         raise GridbenchError(
@@ -107,7 +104,7 @@ def read_text(file: Path) -> str:
 
 
 def gpu_machine(key: str) -> Machine:
-    """Return a machine with a GPU model's peak rates; similar names are errors: an A10G is not an A10."""
+    """Return a GPU model's peak rates; similar names are errors: an A10G is not an A10."""
     peaks = load_gpus().get(key)
     if peaks is None:
         raise GridbenchError(
@@ -118,7 +115,6 @@ def gpu_machine(key: str) -> Machine:
 
 
 def as_text(reviewed: TableReview, name: str) -> str:
-    """Return the review as text: verdict, tables, findings, questions and notes."""
     table, count = reviewed.table, len(accused(reviewed))
     measures = len(table.measures)
     rows = f"{len(table.rows)} rows, {measures} column{'s' * (measures != 1)} of times and rates"
@@ -138,7 +134,7 @@ def as_text(reviewed: TableReview, name: str) -> str:
 
 
 def as_data(reviewed: TableReview) -> dict[str, Any]:
-    """Return the review as plain values; None for missing bounds and non-finite numbers."""
+    """Return plain values; None for missing bounds and non-finite numbers."""
     columns = reviewed.table.columns
     return {
         "columns": [{"header": column.header, "kind": column.kind.value} for column in columns],

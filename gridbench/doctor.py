@@ -37,7 +37,6 @@ def doctor(results: Results = DEFAULT) -> None:
 
 
 def examine(results: Path) -> Iterator[Finding]:
-    """Yield a finding for each requirement of a run."""
     yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (Gridbench needs 3.11 or newer)"
     yield from _packages()
     yield from _files()
@@ -85,7 +84,7 @@ def _folder(purpose: str, folder: Path) -> Finding:
 
 
 def _fitness() -> Iterator[Finding]:
-    """Yield the harness's findings, from a subprocess because it imports torch."""
+    """Run the harness's checks in a subprocess because they import torch."""
     command = [sys.executable, "-m", "workloads", "check"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=CHECK_S)

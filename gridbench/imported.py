@@ -1,4 +1,4 @@
-"""The command `import`: make a run of records that were measured elsewhere."""
+"""The command `import`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,6 @@ def import_(
 def report_of(
     found: Sequence["Found"], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
 ) -> None:
-    """Make a run of these folders' records; print its answer and report."""
     from gridbench.run.outcome import comparison_of, rebuild
 
     store = imported(found, results, prices, title)
@@ -64,7 +63,6 @@ def report_of(
 def imported(
     found: Sequence["Found"], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
 ) -> Store:
-    """Make a run of these folders' records; print the other lines."""
     from tasks.imported import merged, run_of
     from tasks.store.bucket import Bucket
 

@@ -117,7 +117,6 @@ class LoadedCommands(Mapping[str, Any]):
 
 
 def load(name: str) -> Any:
-    """Import a command and return it as a click command."""
     group, (place, _) = COMMANDS[name]
     module, _, attribute = place.partition(":")
     command = getattr(import_module(f"gridbench.{module}"), attribute)
@@ -139,18 +138,15 @@ class Grouped(TyperGroup):
         self.commands = cast(Any, LoadedCommands())
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command with only its help line, as a list shows it."""
         if cmd_name not in COMMANDS:
             return None
         group, command = COMMANDS[cmd_name]
         return TyperCommand(cmd_name, help=command.help, rich_help_panel=group)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command to run, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(str(name)), rest
 
@@ -187,7 +183,7 @@ def _program(
 
 
 def main() -> None:
-    """Run the program; print a user's error as one sentence, without a traceback."""
+    """Print a user's error as one sentence, without a traceback."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     _start_as_utf8()
     begin_whole()
@@ -211,7 +207,6 @@ def _start_as_utf8() -> None:
 
 
 def _call() -> None:
-    """Run the command of the arguments; raise SystemExit for another exit code than 0."""
     try:
         for word in sys.argv[1:]:
             check_utf8("argument", word)

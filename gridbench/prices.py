@@ -1,4 +1,4 @@
-"""The commands `gridbench prices …` and `gridbench offers`: list prices, and refresh them."""
+"""The commands `gridbench prices …` and `gridbench offers`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
@@ -160,7 +160,6 @@ def refresh(
 
 
 def utc_today() -> date:
-    """Return the UTC day, which dates prices."""
     return datetime.now(UTC).date()
 
 

@@ -20,7 +20,6 @@ class PlainConsole(Console):
     """A console without texts' control sequences: names, titles and errors can come from a box."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the printed segments, with printable texts."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
 
@@ -50,12 +49,11 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a sentence unchanged to stderr, so that programs can parse stdout."""
+    """Print to stderr, so that programs can parse stdout."""
     PlainConsole(stderr=True, emoji=False).print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before changes, unless `yes` is given; raise `GridbenchError` for another answer than yes."""
     if yes:
         return
     try:
@@ -77,13 +75,11 @@ def check_utf8(what: str, text: str) -> None:
 
 
 def current_folder() -> Path:
-    """Return the current folder; raise `GridbenchError` if its path is not UTF-8."""
     check_utf8("the current folder", os.getcwd())
     return Path.cwd()
 
 
 def table_of(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table with these columns; those in `right` are right-aligned."""
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
     )
@@ -93,7 +89,6 @@ def table_of(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def share_of(option: str, text: str) -> float:
-    """Parse a share, a number from 0 to below 1."""
     number = text.strip().removesuffix("%")
     try:
         share = float(number) / (100 if number != text.strip() else 1)

@@ -5,6 +5,5 @@ from difflib import get_close_matches
 
 
 def hint(name: str, names: Sequence[str]) -> str:
-    """Suggest the name nearest to an unknown one, or list all."""
     near = get_close_matches(name, names, n=1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(names) or 'none'}"

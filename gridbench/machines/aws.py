@@ -1,4 +1,4 @@
-"""The commands `up aws`, `status aws` and `down aws`: a stack on AWS Batch."""
+"""The commands `up aws`, `status aws` and `down aws`."""
 
 import json
 from pathlib import Path
@@ -155,7 +155,6 @@ def _show_pool(
     pool: str,
     pool_file: Path,
 ) -> None:
-    """Print the stack's outputs and its pool's commands; write the pool's template."""
     from gridbench.setup.image import published_images
     from infra.aws import pool as pools
     from infra.workers.batch.worker import AwsBatchWorker
@@ -218,7 +217,6 @@ def status_aws(project: Project = "gridbench", region: Region = None) -> None:
 
 
 def _show_left(account: "Account", project: str, outcome: str) -> int:
-    """Print a project's remaining objects; return the exit code, 1 if there are any."""
     from infra.aws.leftovers import buckets, look
 
     left = look(account, project)

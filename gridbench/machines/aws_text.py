@@ -1,4 +1,4 @@
-"""Tables of the AWS stack: changes, queues, machines and their costs."""
+"""Tables of the AWS stack."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,6 @@ SECRET_USD_PER_MONTH = 0.40
 
 
 def usd_per_hour(facts: Sequence[Fact], instance: str, region: str, purchase: str) -> float | None:
-    """Return an instance's price in the snapshot, or None."""
     for fact in facts:
         if (fact.provider, fact.instance, fact.region, fact.purchase) == ("aws", instance, region, purchase):
             return fact.usd_per_hour
@@ -35,7 +34,6 @@ def usd_per_hour(facts: Sequence[Fact], instance: str, region: str, purchase: st
 
 
 def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
-    """Print a change set's changes, and their number by action."""
     table = table_of(f"Changes of stack {name}", "action", "name", "type", "replacement")
     for change in sorted(changes, key=lambda change: (change.action, change.kind, change.name)):
         table.add_row(*map(escape, (change.action, change.name, change.kind, change.replacement or "-")))
@@ -45,7 +43,6 @@ def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
 
 
 def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str], region: str) -> None:
-    """Print the highest cost of each queue, and the idle stack's cost."""
     facts, total, unknown, caps = prices(), 0.0, [], []
     numbers = ("vCPUs", "GPUs", "machines at most", "USD/h each", "USD/h at most")
     table = table_of(f"Queues in {region}, each twice: on demand and spot", "type", *numbers, right=numbers)
@@ -87,7 +84,6 @@ def _show_idle_costs(parameters: Mapping[str, str]) -> None:
 
 
 def show_queues(queues: Sequence["Queue"]) -> None:
-    """Print each queue with its jobs and the state of its machines."""
     table = table_of("Queues", "queue", "state", "jobs", "vCPUs", right=("vCPUs",))
     for queue in queues:
         state = queue.state if queue.machines == "ENABLED" else f"{queue.state}; machines {queue.machines}"
@@ -98,7 +94,6 @@ def show_queues(queues: Sequence["Queue"]) -> None:
 
 
 def show_instances(instances: Sequence["RunningInstance"], region: str) -> None:
-    """Print the running machines, their age and their cost per hour."""
     if not instances:
         say("No machine runs: 0 USD an hour.")
         return

@@ -1,4 +1,4 @@
-"""The steps that `up`, `status` and `down` share for every cloud."""
+"""The steps of `up`, `status` and `down` for every cloud."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,12 +31,11 @@ class Cloud:
     service: str
 
     def command(self, verb: str) -> str:
-        """Return the command for a verb, such as `gridbench up aws`."""
         return f"`gridbench {verb} {self.name}`"
 
     @contextmanager
     def interruptible(self, verb: str) -> Iterator[None]:
-        """Print after Ctrl-C that the cloud finishes the operation, and how to continue."""
+        """Print after Ctrl-C how to continue."""
         try:
             yield
         except KeyboardInterrupt:
@@ -49,11 +48,10 @@ class Cloud:
     def show_left(
         self, outcome: str, name: str, where: str, lines: Sequence[str], unchecked: Sequence[str]
     ) -> int:
-        """Print a project's or cluster's remaining objects; return the exit code, 1 if there are any.
+        """Print remaining objects; return the exit code, 1 if there are any.
 
         Args:
             outcome: of the caller's search or deletion, such as "down".
-            where: the searched region or zone.
             lines: the remaining objects, one kind a line.
             unchecked: a sentence for each kind that could not be searched.
         """
@@ -68,19 +66,16 @@ class Cloud:
 
 
 def show_lines(lines: Sequence[str]) -> None:
-    """Print lines, indented."""
     for line in lines:
         say(f"  {line}")
 
 
 def show_notes(notes: Sequence[str]) -> None:
-    """Print notes for the user before the confirmation."""
     for note in notes:
         say(f"Note: {note}.")
 
 
 def prices() -> tuple[Fact, ...]:
-    """Return the snapshot of prices."""
     return load_facts(hardware.DEPLOYMENTS)
 
 

@@ -1,4 +1,4 @@
-"""The commands `up gke`, `status gke` and `down gke`: a cluster with a node pool for each accelerator."""
+"""The commands `up gke`, `status gke` and `down gke`."""
 
 import shutil
 from dataclasses import replace
@@ -130,7 +130,7 @@ def up_gke(
 def _up(
     location: "GkeLocation", options: "ClusterOptions", most_usd_per_hour: float, yes: bool
 ) -> "tuple[GkeCluster, list[GkeError]]":
-    """Create the missing parts after asking; return the cluster, and an error for each failed pool."""
+    """Create the missing parts after asking; return an error for each failed pool."""
     from gridbench.machines import gke_text
     from infra.gke.build import build
     from infra.gke.plan import make_plan
@@ -155,7 +155,7 @@ def _up(
 
 
 def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
-    """Print a new cluster's needs outside of GKE's API: its account's roles, and a NAT."""
+    """Print needs outside of GKE's API: the account's roles, and a NAT."""
     from infra.gke.commands import grants, outward
 
     say(
@@ -171,7 +171,6 @@ def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
 
 
 def _show_access(project: str, cluster: "GkeCluster", kubeconfig: Path) -> None:
-    """Print how to reach and delete the cluster, and how jobs choose a pool."""
     from infra.gke.clusters import READY
     from infra.gke.commands import evening
     from infra.gke.kubeconfig import HINT, PLUGIN

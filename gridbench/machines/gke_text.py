@@ -1,4 +1,4 @@
-"""Tables of a GKE cluster: its node pools and their costs."""
+"""Tables of a GKE cluster."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -75,7 +75,7 @@ def _row(pool: "GkePool", first: str, usd: float | None) -> list[str]:
 
 
 def show_plan(plan: "ClusterPlan", zone: str) -> float:
-    """Print the present and new pools; return an hour's cost with every pool full."""
+    """Return an hour's cost with every pool full."""
     facts, region = prices(), zone.rpartition("-")[0]
     right = ("nodes", "USD/h each")
     columns = ("pool", "action", "machine", "GPUs", "purchase", *right)
@@ -91,7 +91,6 @@ def show_plan(plan: "ClusterPlan", zone: str) -> float:
 
 
 def _show_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str, private: bool) -> float:
-    """Print the idle cluster's cost, and return an hour's with every pool full."""
     costs = {pool: usd_per_hour(facts, pool, region, private) for pool in pools}
     cluster = FEE_USD_PER_HOUR + (ADDRESS_USD_PER_HOUR if private else 0)
     idle = sum((usd or 0) * pool.min_nodes for pool, usd in costs.items()) + cluster
@@ -137,7 +136,6 @@ def _without(pools: Sequence["GkePool"], costs: dict["GkePool", float | None], r
 
 
 def show_cluster(cluster: "GkeCluster") -> None:
-    """Print a cluster with its pools, present nodes, and cost."""
     facts, region = prices(), cluster.zone.rpartition("-")[0]
     reason = f" ({cluster.reason})" if cluster.reason else ""
     say(f"cluster {cluster.name} in {cluster.zone}: {cluster.status}{reason}")

@@ -1,4 +1,4 @@
-"""The commands `gridbench image …`: build the container image of jobs, and push it to a registry."""
+"""The commands `gridbench image …`."""
 
 import json
 import re
@@ -81,7 +81,6 @@ def build(
 
 
 def add_reference(chosen: str, image: str, reference: str) -> None:
-    """Copy an earlier image's environment and workloads to /opt/reference of this one."""
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
         shutil.copyfile(HERE / "reference.Dockerfile", Path(folder) / "Dockerfile")
         engine.build(chosen, Path(folder), image, {"IMAGE": image, "REFERENCE": reference})
@@ -105,7 +104,6 @@ def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = Non
 
 
 def default_tag(name: str, commit: str) -> str:
-    """Return an image's name, from flavour and commit."""
     short, _, dirty = commit.partition("-")
     return f"{NAME}:{name}-{short[:12]}{'-dirty' if dirty else ''}"
 

@@ -1,4 +1,4 @@
-"""The commands `gridbench lambda …`: list the machines rented at Lambda Cloud, and give them back."""
+"""The commands `gridbench lambda …`."""
 
 import asyncio
 import json

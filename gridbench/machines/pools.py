@@ -1,4 +1,4 @@
-"""The command `pool`: print the base job template of a work pool."""
+"""The command `pool`."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ def _print(template: dict[str, Any]) -> None:
 
 
 def _pair(text: str) -> tuple[str, object]:
-    """Return name and value of NAME=VALUE; the value is YAML: 4 is a number, {a: b} a mapping."""
+    """Parse NAME=VALUE; the value is YAML: 4 is a number, {a: b} a mapping."""
     name, equals, value = text.partition("=")
     if not equals:
         raise GridbenchError(f"--set is {text!r}: write NAME=VALUE, such as namespace=bench")

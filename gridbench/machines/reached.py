@@ -9,7 +9,6 @@ from tasks.errors import GridbenchError
 
 @contextmanager
 def said_plainly() -> Iterator[None]:
-    """Turn the worker's errors about settings and unreachable boxes into `GridbenchError`."""
     from pydantic import ValidationError
 
     from infra.workers.base.job_configuration import JobRefused, one_sentence
@@ -24,7 +23,6 @@ def said_plainly() -> Iterator[None]:
 
 
 def configuration_of(variables: Mapping[str, Any]) -> Any:
-    """Return the configuration of a box's job, from its job variables."""
     from infra.workers.ssh.configuration import SshJobConfiguration
 
     return SshJobConfiguration.model_validate({**variables, "env": {}, "labels": {}})
@@ -33,8 +31,7 @@ def configuration_of(variables: Mapping[str, Any]) -> Any:
 async def facts_of(configuration: Any, no_blocks: str) -> tuple[dict[str, list[str]], list[str]]:
     """Return the facts of a job's first box, and a sentence for each unmet requirement.
 
-    Args:
-        no_blocks: the error for a key in a Prefect server's block `{name}`, which is not read here.
+    `no_blocks` is the error for a key in a Prefect server's block `{name}`, which is not read here.
 
     Raises:
         JobRefused, BoxUnreachable: from the worker's connection.

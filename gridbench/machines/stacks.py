@@ -1,4 +1,4 @@
-"""The commands `up`, `status` and `down`: a stack on this machine, or in a cloud."""
+"""The commands `up`, `status` and `down`."""
 
 import os
 import time

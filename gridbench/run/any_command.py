@@ -1,4 +1,4 @@
-"""The command `command`: measure any command, and the numbers in its output."""
+"""The command `command`."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Boxes given by address, `--on ssh://USER@HOST`: their hardware is read over SSH."""
+"""Boxes given by address, `--on ssh://USER@HOST`."""
 
 import asyncio
 import re
@@ -26,7 +26,6 @@ GB_PER_KIB = 1024 / 1e9
 
 
 def with_boxes(request: RunRequest) -> RunRequest:
-    """Return the request with the facts of its boxes."""
     addresses = [name for name in request.hardware if name.startswith(SCHEME)]
     if not addresses:
         return request
@@ -36,7 +35,6 @@ def with_boxes(request: RunRequest) -> RunRequest:
 
 
 def ask(address: str) -> Hardware:
-    """Return a box's hardware, read over SSH."""
     host, says = read(address)
     variables: dict[str, Any] = {"hosts": [host], "container_command": "none"}
     variables |= {"python": says["python"]} if "python" in says else {}
@@ -71,14 +69,7 @@ def hardware_of(
     says: Mapping[str, str],
     variables: Mapping[str, Any],
 ) -> Hardware:
-    """Return a box as a hardware file would describe it.
-
-    Args:
-        host: an entry of `hosts`.
-        facts: reported by the box.
-        says: parameters of its address.
-        variables: job variables to reach it.
-    """
+    """Return a box as a hardware file would describe it; `says` are parameters of its address."""
     gpus = [entry.partition(",")[2].strip()[:LONGEST_NAME] for entry in facts.get("gpu", [])]
     models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
     title = f"{len(gpus)} x {gpus[0]}" if gpus else next(iter(facts.get("cpu", [])), "CPU")[:LONGEST_NAME]

@@ -1,4 +1,4 @@
-"""The machines of a shortlist: those with GPUs that this computer's runs can use."""
+"""The machines of a shortlist."""
 
 import os
 
@@ -13,8 +13,8 @@ from tasks.results.format import format_count
 def candidates(ranks: int) -> list[str]:
     """Return the machines with a GPU for each rank, this computer or else the cheapest first.
 
-    A local server reaches this computer and, with a key, boxes at Lambda Cloud. Without these, they are those
-    of the clouds that were set up for the API of Prefect's settings.
+    A local server reaches this computer and, with a key, boxes at Lambda Cloud; else it is the prepared
+    clouds of Prefect's API.
     """
     from workloads.harness.probes.device_here import device_here
 

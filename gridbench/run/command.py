@@ -1,4 +1,4 @@
-"""Measure a suite, or finish an interrupted run: the commands `run` and `resume`."""
+"""The commands `run` and `resume`."""
 
 import asyncio
 import os
@@ -122,13 +122,11 @@ def run(
 
 
 def plan_and_measure(request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
-    """Print a request's plan; unless it is a `dry_run`, measure it, print the answer and exit."""
     request = with_boxes(request)
     measure_plan(make_plan(request), request, results, dry_run)
 
 
 def measure_plan(plan: Plan, request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
-    """Print a plan; unless it is a `dry_run`, check it, measure it, print the answer and exit."""
     show_plan(plan, machine_texts(planned_forecasts(plan, results.folder), plan))
     lacking = without_gpu(plan)
     if lacking and dry_run:
@@ -168,7 +166,6 @@ def resume(
 
 
 def kept_text(store: Store) -> str:
-    """Return a sentence on an interrupted run's measured and remaining repeats."""
     plan = store.plan
     skipped = {(skip.hardware, skip.case.case) for skip in plan.skips}
     measured = [r for r in store.records()[0] if r.verdict not in WORTH_RETRY]
@@ -201,12 +198,10 @@ def local_hardware() -> list[str]:
 
 
 def without_gpu(plan: Plan) -> str:
-    """Return a sentence if the plan needs a GPU that this machine lacks, else an empty text.
+    """Return a sentence if the plan needs a GPU that this machine lacks, or "".
 
-    With PREFECT_API_URL set, the lanes of this machine's pool can run elsewhere.
-
-    Raises:
-        WorkloadsError: the driver hangs, or has GPUs that torch can't use.
+    With PREFECT_API_URL set, the lanes of this machine's pool can run elsewhere. `WorkloadsError` if the
+    driver hangs, or has GPUs that torch can't use.
     """
     from workloads.harness.probes.device_here import device_here
 
@@ -220,7 +215,6 @@ def without_gpu(plan: Plan) -> str:
 
 
 def show_plan(plan: Plan, predicted: Mapping[str, str]) -> None:
-    """Print a plan: cases, machines, time, cost, and predictions if there are any."""
     table = Table(title=plan.title, title_justify="left")
     table.add_column("hardware", no_wrap=True)  # in full, because other commands take it
     columns = ("predicted, with 90 % intervals",) if predicted else ()
@@ -251,7 +245,6 @@ def show_plan(plan: Plan, predicted: Mapping[str, str]) -> None:
 
 
 def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
-    """Print the highest cost of each machine to rent."""
     for machine in plan.hardware[:1] if plan.shortlist else plan.hardware:
         if machine.rent:
             order = order_for(machine, machine.rent, plan.run, budget_usd)

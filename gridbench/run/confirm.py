@@ -1,4 +1,4 @@
-"""The command `confirm`: what decides a run's answer, measured again in a new run."""
+"""The command `confirm`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The command `fits`: predict whether cases fit into memory, before anything is rented."""
+"""The command `fits`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Start a `bench` run, follow it with a live table, and cancel it on Ctrl-C."""
+"""Start a `bench` run, follow it and cancel it on Ctrl-C."""
 
 import asyncio
 import time
@@ -43,11 +43,9 @@ async def follow(
     estimate_s: float | None = None,
     repeats: int = 1,
 ) -> FlowRun:
-    """Run a deployment of `bench` and return its final flow run; Ctrl-C cancels it.
+    """Return the final flow run; Ctrl-C cancels it.
 
-    Args:
-        estimate_s: of its plan; None without a plan.
-        repeats: of its plan.
+    `estimate_s` and `repeats` are of its plan.
     """
     async with get_client() as client:
         run = await _begin(client, deployment, request)
@@ -92,7 +90,7 @@ async def _watch(
     estimate_s: float | None,
     repeats: int,
 ) -> FlowRun:
-    """Poll until the run has ended; print a line for each finished cell, and a live table in a terminal.
+    """Print a line for each finished cell, and a live table in a terminal.
 
     `seen` holds the last version of the run: its name is that of its folder once it has begun.
     """
@@ -146,7 +144,6 @@ async def _failing_since(client: PrefectClient, error: Exception, since: float |
 
 
 async def _is_there(client: PrefectClient) -> bool:
-    """Return True if the server answers at once a request that needs no database."""
     with suppress(TimeoutError):
         async with asyncio.timeout(HEALTH_S):
             return await client.api_healthcheck() is None
@@ -154,7 +151,6 @@ async def _is_there(client: PrefectClient) -> bool:
 
 
 def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, clock: str) -> None:
-    """Print newly ended cells, with the clock if there is no live table."""
     for cell in cells:
         if cell.name not in reported and cell.state and cell.state.is_final():
             reported.add(cell.name)
@@ -178,9 +174,8 @@ def cell_text(cell: TaskRun) -> str:
 def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | None, repeats: int = 1) -> str:
     """Return the finished cells, the elapsed time and the remaining time.
 
-    A lane measures each cell once before it repeats one: if one of its cells has ended, only the last repeats
-    of the others are left. The remaining time follows from the slowest lane's measured time, and from the
-    plan's estimate until each lane has ended a cell.
+    A lane measures each cell once before it repeats one. The remaining time follows from the slowest lane's
+    measured time, and from the plan's estimate until each lane has ended a cell.
     """
     lanes: dict[str, list[bool]] = {}
     for cell in cells:
@@ -210,7 +205,6 @@ async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
 
 
 def lanes_table(run: FlowRun, cells: list[TaskRun], clock: str) -> Table:
-    """Return a row per lane: finished cells, their verdicts, and the latest one."""
     table = Table(title=f"{run.name}: {clock}", title_justify="left")
     for column in ("lane", "cells", "finished", "verdicts", "latest"):
         table.add_column(column, overflow="fold")
@@ -230,7 +224,6 @@ def lanes_table(run: FlowRun, cells: list[TaskRun], clock: str) -> Table:
 
 
 async def _stop(client: PrefectClient, run_id: UUID, console: Console) -> None:
-    """Cancel the run, wait up to STOP_WITHIN_S for its end, and print how to resume it."""
     with suppress(TimeoutError, *LOST_TOUCH):
         async with asyncio.timeout(STOP_WITHIN_S):
             state: State[Any] = Cancelling(message="stopped from the terminal")

@@ -1,4 +1,4 @@
-"""The end of a run in the terminal: its answer, report and failures."""
+"""The end of a run in the terminal."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +34,6 @@ LISTED = 10  # printed sentences on failures; further ones are counted
 
 
 def comparison_of(store: Store, prices: str = "plan") -> Comparison:
-    """Return the comparison of a run's records, at the prices of its plan or with `now` at today's."""
     if prices not in ("plan", "now"):
         raise GridbenchError(f"--prices {prices!r} must be plan or now")
     records, odd = store.records()
@@ -54,12 +53,10 @@ async def _rescue(store: Store) -> list[str]:
 
 
 def rebuild(store: Store, prices: str = "plan") -> str:
-    """Write the report again, at the prices of the plan or of `now`; return its path."""
     return str(write_files(store.records()[0], comparison_of(store, prices), store))
 
 
 def went_to_its_end(flow_run: FlowRun) -> bool:
-    """Return True if a `bench` completed, even without a measurement."""
     state = flow_run.state
     return state is not None and (state.is_completed() or state.name == NOTHING)
 
@@ -110,7 +107,6 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
 
 
 def _tell_failed(failed: list[Record], name: str, say: Callable[[str], None]) -> None:
-    """Print each failing verdict with its reasons once, and its repeats."""
     alike: dict[str, list[str]] = {}
     for record in failed:
         alike.setdefault(f"{record.verdict.value}: {'; '.join(record.reasons)}", []).append(record.id)

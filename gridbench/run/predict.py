@@ -1,4 +1,4 @@
-"""The command `predict`: time and cost of a run's cases on machines that have not measured them."""
+"""The command `predict`."""
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Checks that a run can reach its machines, and paths as the flow needs them."""
+"""Checks that a run can reach its machines."""
 
 import os
 from collections.abc import Sequence
@@ -31,7 +31,6 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
 
 
 def check_code_reach(plan: Plan, results: ResultsAddress) -> None:
-    """Check that every machine can get the scripts' code and packages."""
     scripts = [planned.script for planned in plan.cases if planned.script]
     for folder, file in dict.fromkeys((script.folder, script.packages) for script in scripts):
         if file:
@@ -43,7 +42,6 @@ def check_code_reach(plan: Plan, results: ResultsAddress) -> None:
 
 
 def _check_api(away: Sequence[Hardware]) -> None:
-    """Check that cloud machines can reach the configured API, and that their cloud was set up for it."""
     from gridbench.setup.note import read_notes
     from gridbench.setup.prefect_api import reachable_api, settings_api
 
@@ -65,5 +63,4 @@ def _check_api(away: Sequence[Hardware]) -> None:
 
 
 def suite_for_flow(suite: str) -> str:
-    """Return a suite as the flow needs it: a name unchanged, a path made absolute."""
     return str(Path(suite).absolute()) if suite.endswith(".toml") else suite

@@ -1,4 +1,4 @@
-"""A session on a remote Prefect API, with workers here for the clouds that `gridbench up` set up."""
+"""A session on a remote Prefect API, with workers here."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -31,14 +31,12 @@ def api_for(hardware: Sequence[Hardware]) -> PrefectApi | None:
 
 
 def ready_clouds(hardware: Sequence[Hardware], api: PrefectApi) -> list[CloudNote]:
-    """Return the notes of this hardware's clouds that were set up for this API."""
     pools = {machine.pool for machine in hardware}
     return [note for note in read_notes() if note.pool in pools and note.api_url == api.url]
 
 
 @contextmanager
 def remote_session(api: PrefectApi, hardware: Sequence[Hardware], say: Say) -> Iterator[Session]:
-    """Yield a remote API; at the end, stop the workers that were started for it."""
     keep_folders()
     clouds = ready_clouds(hardware, api)
     if not clouds:
@@ -50,7 +48,6 @@ def remote_session(api: PrefectApi, hardware: Sequence[Hardware], say: Say) -> I
 
 @contextmanager
 def open_session(hardware: Sequence[Hardware], results: Path, say: Say) -> Iterator[Session]:
-    """Yield the API for a run on this hardware: a remote one, or that of a local stack."""
     api = api_for(hardware)
     session = (
         remote_session(api, hardware, say)

@@ -2,7 +2,7 @@
 
 Every program and every page of a browser can ask a port of 127.0.0.1. The server answers only requests to its
 own address, which a page with a rebound name (DNS rebinding) does not make. A run's files need the run's key
-in their path, which links have; all other files need the stack's password.
+in their path; all other files need the stack's password.
 """
 
 import base64
@@ -34,7 +34,6 @@ class ReportHandler(http.server.SimpleHTTPRequestHandler):
         super().__init__(*arguments, directory=directory)
 
     def send_head(self) -> BinaryIO | None:
-        """Send the headers of a file, or of a refusal; return the file to send."""
         _, port, *_ = self.connection.getsockname()
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, f"Ask {HOST}:{port}")
@@ -52,7 +51,7 @@ class ReportHandler(http.server.SimpleHTTPRequestHandler):
         return super().send_head()
 
     def end_headers(self) -> None:
-        """Add headers that hide a page's address, which has the key, from other sites."""
+        """Hide a page's address, which has the key, from other sites."""
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
@@ -66,7 +65,7 @@ class ReportHandler(http.server.SimpleHTTPRequestHandler):
         return scheme.lower() == "basic" and hmac.compare_digest(shown, self._auth.encode())
 
     def _of_a_run(self) -> str | None:
-        """Return the path of a file below the results folder if the request has its run's key."""
+        """Return a file's path below the results folder if the request has its run's key."""
         key, _, below = urlsplit(self.path).path.lstrip("/").partition("/")
         run = unquote(below.partition("/")[0])
         right = key_of_run(secret_of(self._auth), run)
@@ -76,8 +75,7 @@ class ReportHandler(http.server.SimpleHTTPRequestHandler):
         is_of_run = file.is_relative_to(results / run) and (results / run).parent == results
         return f"/{below}" if is_of_run and file.is_file() else None
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
+    def log_message(self, format: str, *args: object) -> None: ...
 
 
 @contextmanager

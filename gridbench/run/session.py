@@ -1,4 +1,4 @@
-"""A local Prefect API: that of a running stack, or of a new one."""
+"""A local Prefect API, running or new."""
 
 import os
 import shlex
@@ -44,9 +44,8 @@ class Session:
     """An API that answers.
 
     Attributes:
-        ui_url: URL of its UI.
         check: restarts stopped processes of a local stack; returns a sentence if it did.
-        password_file: of a local stack; None for a remote API.
+        password_file: of a local stack.
         lasts: it continues after the command's end.
     """
 
@@ -58,12 +57,10 @@ class Session:
 
     @property
     def ui_text(self) -> str:
-        """Return the URL of the UI and the file with its password, but not the password."""
         return f"UI: {self.ui_url}" + (f" (password: see {self.password_file})" if self.password_file else "")
 
     @property
     def settings_text(self) -> str:
-        """Return the shell command that makes other programs use the API."""
         auth = f' PREFECT_API_AUTH_STRING="$({self._read})"' if self._read else ""
         return f"export PREFECT_API_URL={self.api_url}{auth}"
 
@@ -73,7 +70,6 @@ class Session:
 
 
 def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
-    """Return a local stack's work pools for a run on this hardware, with that of `bench`."""
     named = {LOCAL_POOL, *(machine.pool for machine in hardware)}
     if any(machine.rent for machine in hardware):
         named.add(RENTAL_POOL)
@@ -96,10 +92,9 @@ def session(
     """Yield an API with this checkout's deployments; at the end, stop everything that was started for it.
 
     Args:
-        say: prints a sentence.
-        results: folder of the results store, whose reports are served.
+        results: folder whose reports are served.
         port: of the UI; None for a free one.
-        schedules: run the scheduled deployments; a session for a single run pauses them.
+        schedules: run the scheduled deployments; otherwise they are paused.
         pools: those of `POOLS` that get a worker and their deployments.
     """
     keep_folders()
@@ -125,7 +120,6 @@ def session(
 
 
 def keep_folders() -> None:
-    """Make our folders' paths absolute, because workers have another working directory."""
     for name in FOLDERS:
         if name in os.environ:
             os.environ[name] = str(Path(os.environ[name]).absolute())
@@ -150,7 +144,6 @@ def name_images(api: httpx.Client) -> None:
 
 @contextmanager
 def _speaking_to(stack: LocalStack) -> Iterator[None]:
-    """Change the settings of this process, because Prefect has already read them."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
     auth = stack.environment["PREFECT_API_AUTH_STRING"]
@@ -174,13 +167,11 @@ def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
 
 
 def deployment_entries() -> list[dict[str, Any]]:
-    """Return the deployments of prefect.yaml."""
     entries: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     return entries
 
 
 def deploy_entries(names: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Create or update these deployments on the server that the environment names."""
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
     command += [word for name in names for word in ("--name", name)]
     env = dict(environment)

@@ -131,7 +131,6 @@ def train(
 
 
 def paths_here(folder: Path, data: str | None, keep: Path | None) -> dict[str, str | None]:
-    """Return a script's or command's folders as absolute paths."""
     here = current_folder()
     return {
         "folder": str((here / folder.expanduser()).resolve()),
@@ -170,7 +169,6 @@ def measure_own(
 
 
 def this_machine() -> list[str]:
-    """Return this machine's GPU, or its CPU if it has no GPU."""
     from workloads.harness.probes.device_here import device_here
 
     return ["local-cuda"] if device_here() == "cuda" else ["local-cpu"]

@@ -1,1 +1,1 @@
-"""The preparation of a cloud for runs: image, work pool, deployments, and workers here."""
+"""The preparation of a cloud for runs."""

@@ -1,4 +1,4 @@
-"""Preparation of AWS for runs: secrets, the stack, images, and the objects on the Prefect API."""
+"""Preparation of AWS for runs."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,10 +41,7 @@ def make_ready(
 ) -> None:
     """Create the missing parts for runs on AWS; it can be repeated.
 
-    Args:
-        region: by default that of the stack made from here, or of the AWS profile.
-        images: published ones, as --image names them.
-        up_stack: creates or changes the stack after asking.
+    `region` is by default that of the stack made from here, or of the AWS profile. `up_stack` asks first.
     """
     published = image.published_images(images)
     region = region_of(region or noted_region(options.project))
@@ -104,13 +101,11 @@ def check_quotas(note: CloudNote, hardware: Sequence[Hardware]) -> None:
 
 
 def port_of(url: str) -> int:
-    """Return the port of an address, by default that of its scheme."""
     parts = urlsplit(url)
     return parts.port or (80 if parts.scheme == "http" else 443)
 
 
 def noted_region(project: str) -> str | None:
-    """Return the region of the stack that was made from here, or None."""
     note = read_note("aws")
     return note.environment.get(REGION) if note and note.project == project else None
 
@@ -129,12 +124,10 @@ def _noted(note: CloudNote, account: Account) -> Iterator[None]:
 
 
 def place_of(account: Account) -> str:
-    """Return a stack's region and account as text."""
     return f"region {account.region} of account {account.number}"
 
 
 def _wanted(stack: Stack | None, api: PrefectApi, options: StackOptions) -> dict[str, str]:
-    """Return by kind the values that need a secret: those without a given ARN."""
     given = stack.parameters if stack else {}
     keeps = (
         (API_KEY, api.key, options.secret_arn, given.get("PrefectApiKeySecretArn", "")),
@@ -174,5 +167,5 @@ def _with_secrets(
 
 
 def _is_there(stack: Stack | None) -> bool:
-    """Return True if a stack exists or is being made, not in review or deletion."""
+    """Return False for a stack in review or deletion."""
     return stack is not None and not stack.status.startswith(("REVIEW_", "DELETE_"))

@@ -1,4 +1,4 @@
-"""Preparation of GKE for runs: the cluster, rights in it, an image, and the objects on the Prefect API."""
+"""Preparation of GKE for runs."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -32,11 +32,8 @@ def make_ready(
 ) -> None:
     """Create the missing parts for runs on GKE; it can be repeated.
 
-    Args:
-        images: published ones, as --image names them.
-        repository: target of images; by default in the project's Artifact Registry.
-        kubeconfig: written by `up_cluster`.
-        up_cluster: creates or completes the cluster after asking.
+    `repository` is by default in the project's Artifact Registry. `up_cluster` asks first, and writes
+    `kubeconfig`.
     """
     published = image.published_images(images)
     api, note = steps.begin(cloud, options.cluster, POOL, KIND)
@@ -80,22 +77,18 @@ def _next_command(options: ClusterOptions) -> str:
 
 
 def place_of(location: GkeLocation) -> str:
-    """Return the project and zone of a location as text."""
     project = f"project {location.project}"
     return project if location.zone == EVERYWHERE else f"zone {location.zone} of {project}"
 
 
 def default_repository(location: GkeLocation) -> str:
-    """Return the images' repository in the project's Artifact Registry, near the cluster."""
     return f"{location.zone.rpartition('-')[0]}-docker.pkg.dev/{location.project}/gridbench/lane"
 
 
 def secret_of(api: PrefectApi) -> dict[str, str]:
-    """Return the values of the jobs' secret by name."""
     return {name: value for name, value in (("key", api.key), ("auth", api.auth_string)) if value}
 
 
 def template_of(api: PrefectApi) -> dict[str, object]:
-    """Return the pool's base job template, which refers to the secret by name."""
     settings = {SECRETS[name]: f"{rights.SECRET}/{name}" for name in secret_of(api)}
     return base_job_template(read_pool(DEPLOYMENTS / "pools" / f"{POOL}.yaml"), settings)

@@ -1,4 +1,4 @@
-"""The images of a cloud's lanes: published, or built here and pushed once."""
+"""The images of a cloud's lanes."""
 
 import os
 import re
@@ -21,7 +21,6 @@ STORAGE_USD = 0.10  # a GB and month, in the registries of AWS and of Google
 
 
 def published_images(options: Sequence[str]) -> dict[str, str]:
-    """Return the images that --image names, by flavour."""
     images: dict[str, str] = {}
     for text in options:
         name, equals, reference = text.partition("=")
@@ -34,13 +33,11 @@ def published_images(options: Sequence[str]) -> dict[str, str]:
 
 
 def flavours_for(gpus: Sequence[int]) -> tuple[str, ...]:
-    """Return the flavours for machines on AWS with these numbers of GPUs."""
     pairs = (("cpu", any(not count for count in gpus)), ("cuda13", any(gpus)))
     return tuple(name for name, needed in pairs if needed)
 
 
 def to_build(names: Sequence[str], published: Mapping[str, str], note: CloudNote) -> list[str]:
-    """Return the flavours whose images must be built; raise `GridbenchError` if no engine works here."""
     commit = revision()
     stable = not commit.endswith("-dirty") and commit != "unknown"  # changed files make another image
     absent = [
@@ -66,7 +63,6 @@ def forget_elsewhere(note: CloudNote, repository: str) -> None:
 def ensure_pushed(
     names: Sequence[str], repository: str, published: Mapping[str, str], note: CloudNote, say: Say
 ) -> None:
-    """Build and push the missing images, and note the reference of each."""
     absent = to_build(names, published, note)
     if absent and revision().endswith("-dirty"):
         say("files differ from the commit: the image has them, and its records state that")

@@ -29,7 +29,6 @@ class Unended(NamedTuple):
 
 
 def unended(api: PrefectApi, pool: str) -> Unended:
-    """Return the flow runs of a pool that only its worker ends."""
     with api.client() as client:
         under_way = _under_way(client, pool)
         cancelling = [run for run in under_way if run.state and run.state.is_cancelling()]

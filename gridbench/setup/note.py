@@ -1,4 +1,4 @@
-"""The note of a prepared cloud: its objects on a Prefect API, for `run` and `down`."""
+"""The note of a prepared cloud, for `run` and `down`."""
 
 import os
 import tempfile
@@ -16,15 +16,13 @@ class CloudNote(BaseModel):
     """The objects that `gridbench up` has made for a cloud, and its worker's settings; it holds no secret.
 
     Attributes:
-        cloud: as the commands name it, such as aws.
         project: the stack or cluster.
         place: as text; the same commands find nothing in another place.
         kind: type of the work pool.
         environment: variables of the worker in addition to those of the API.
         images: references by flavour.
         commits: of the images built here, by flavour.
-        work_pools: names of the pools that `up` made; `down` keeps earlier ones. So for the next two.
-        deployments: FLOW/NAME of each.
+        work_pools, deployments, variables: those that `up` made; `down` keeps earlier ones.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -44,11 +42,9 @@ class CloudNote(BaseModel):
 
     @property
     def folder(self) -> Path:
-        """Return the folder of its workers' files and logs."""
         return folder_of(self.cloud)
 
     def write(self) -> Self:
-        """Write the note atomically, after each created object."""
         path = path_of(self.cloud)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,22 +56,18 @@ class CloudNote(BaseModel):
         return self
 
     def remove(self) -> None:
-        """Delete the file, after all its objects."""
         path_of(self.cloud).unlink(missing_ok=True)
 
 
 def folder_of(cloud: str) -> Path:
-    """Return the folder of a cloud's note and its workers' logs."""
     return STATE.absolute() / "clouds" / cloud
 
 
 def path_of(cloud: str) -> Path:
-    """Return the path of a cloud's note."""
     return folder_of(cloud) / "note.json"
 
 
 def read_note(cloud: str) -> CloudNote | None:
-    """Return a cloud's note; None if it was not prepared from here."""
     path = path_of(cloud)
     try:
         return CloudNote.model_validate_json(path.read_text())
@@ -89,7 +81,6 @@ def read_note(cloud: str) -> CloudNote | None:
 
 
 def read_notes() -> Iterator[CloudNote]:
-    """Yield the note of every cloud that was prepared from here."""
     for path in sorted((STATE.absolute() / "clouds").glob("*/note.json")):
         if note := read_note(path.parent.name):
             yield note

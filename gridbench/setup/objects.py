@@ -1,4 +1,4 @@
-"""A cloud's work pools, variables and deployments on a Prefect API: create, update and delete them."""
+"""A cloud's work pools, variables and deployments on a Prefect API."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -26,7 +26,6 @@ OF_BENCH = (
 
 
 def ensure_pools(api: PrefectApi, note: CloudNote, template: Mapping[str, Any], say: Say) -> None:
-    """Create or update a cloud's work pool from `template`, and that of `bench`."""
     with api.client() as client:
         _ensure_pool(client, note, note.pool, note.kind, dict(template), say)
         _ensure_pool(client, note, LOCAL_POOL, "process", process_template(), say)
@@ -58,7 +57,6 @@ def _ensure_pool(
 
 
 def ensure_images(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Set the variable of each flavour's image, to which hardware files refer."""
     from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 
     with api.client() as client:
@@ -75,7 +73,6 @@ def ensure_images(api: PrefectApi, note: CloudNote, say: Say) -> None:
 
 
 def entries_of(pool: str) -> list[dict[str, Any]]:
-    """Return a work pool's entries of prefect.yaml: `bench`, its lanes, no schedule."""
     return [
         entry
         for entry in deployment_entries()
@@ -84,12 +81,10 @@ def entries_of(pool: str) -> list[dict[str, Any]]:
 
 
 def full_name(entry: Mapping[str, Any]) -> str:
-    """Return a deployment's name with its flow's, such as lane/gke."""
     return f"{entry['entrypoint'].rpartition(':')[2]}/{entry['name']}"
 
 
 def ensure_deployments(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Deploy the entries of prefect.yaml that one cloud needs."""
     entries = entries_of(note.pool)
     with api.client() as client:
         absent = [name for name in map(full_name, entries) if not _deployment_id(client, name)]
@@ -109,7 +104,6 @@ def _deployment_id(client: "SyncPrefectClient", name: str) -> Any:
 
 
 def take_away(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Delete the objects in the note; it can be repeated."""
     _leave_to_others(note)
     try:
         with api.client() as client:

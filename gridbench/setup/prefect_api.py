@@ -1,4 +1,4 @@
-"""The Prefect API of a cloud's machines: that of Prefect's settings, as a login leaves them."""
+"""The Prefect API of a cloud's machines."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -21,7 +21,6 @@ WAYS = (
 
 
 def no_answer(url: str, error: Exception) -> str:
-    """Return the sentence about an API that does not answer, with alternatives."""
     why = one_line(str(error)) or type(error).__name__
     return (
         f"the Prefect API at {url} does not answer ({why}): start it (`prefect server start`), set PREFECT_API_URL to "
@@ -37,7 +36,6 @@ class PrefectApi:
         url: ends in `/api`, or in the workspace's id at Prefect Cloud.
         key: of Prefect Cloud.
         auth_string: of another server.
-        ui_url: address of its pages.
     """
 
     url: str
@@ -47,7 +45,6 @@ class PrefectApi:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment variables that select this API in another process."""
         names = {
             "PREFECT_API_URL": self.url,
             "PREFECT_API_KEY": self.key,
@@ -57,7 +54,6 @@ class PrefectApi:
 
     @contextmanager
     def client(self) -> "Iterator[SyncPrefectClient]":
-        """Open a client that turns each failed call into a `GridbenchError`."""
         import httpx
         from prefect.client.orchestration import SyncPrefectClient
         from prefect.exceptions import PrefectHTTPStatusError
@@ -132,6 +128,5 @@ def notes_on(api: PrefectApi) -> tuple[str, ...]:
 
 
 def check_answers(api: PrefectApi) -> None:
-    """Send the API a request that needs credentials, before costs begin."""
     with api.client() as client:
         client.read_work_pools(limit=1)

@@ -1,4 +1,4 @@
-"""The steps of `up` and `down` that all clouds share: note, images, objects on the Prefect API."""
+"""The steps of `up` and `down` for every cloud."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,7 +42,6 @@ def settle(cloud: Cloud, note: CloudNote, place: str) -> None:
 
 
 def show_steps(cloud: Cloud, api: PrefectApi, note: CloudNote, steps: Sequence[str]) -> None:
-    """Print the steps of `up` in order, with the cost of each."""
     say(f"{cloud.command('up')} creates these, unless they exist already:")
     deployments = ", ".join(objects.full_name(entry) for entry in objects.entries_of(note.pool))
     here = f"at {api.url}: work pools {note.pool} and local, variables, deployments {deployments}: 0 USD"
@@ -54,7 +53,6 @@ def show_steps(cloud: Cloud, api: PrefectApi, note: CloudNote, steps: Sequence[s
 
 
 def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNote, repository: str) -> str:
-    """Return the step that makes the images, as text."""
     if useless := published.keys() - {*names}:
         raise GridbenchError(
             f"--image {min(useless)}=… is for none of these machines: they need {', '.join(names)}"
@@ -81,7 +79,6 @@ def told_on_stop(cloud: Cloud, left: Callable[[], str]) -> Iterator[None]:
 
 
 def finish(api: PrefectApi, note: CloudNote, template: Mapping[str, Any]) -> None:
-    """Create the objects on the API that runs need, after machines and images."""
     objects.ensure_images(api, note, say)
     objects.ensure_pools(api, note, template, say)
     objects.ensure_deployments(api, note, say)
@@ -90,9 +87,7 @@ def finish(api: PrefectApi, note: CloudNote, template: Mapping[str, Any]) -> Non
 def end(cloud: Cloud, project: str, place: str) -> int:
     """Delete the objects in a cloud's note; return the exit code, 1 if something stays.
 
-    Args:
-        project: the deleted stack or cluster.
-        place: the place that was searched for it.
+    `place` was searched for the deleted stack or cluster, `project`.
     """
     note = read_note(cloud.name)
     if note is None or note.project != project:

@@ -1,4 +1,4 @@
-"""Workers on this machine for a cloud's pools during a run; simultaneous runs share them."""
+"""Workers on this machine for a cloud's pools, which simultaneous runs share."""
 
 import fcntl
 import hashlib
@@ -114,7 +114,6 @@ class CloudWorker:
 
 
 def _locked(file: IO[str], how: int) -> bool:
-    """Take a lock that ends with this process; return False if it is taken."""
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:

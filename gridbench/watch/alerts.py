@@ -59,7 +59,6 @@ def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = Fal
 
 
 def _replace(fields: dict[str, Any], path: Path, block_id: str | None) -> None:
-    """Delete this automation; create it again if `block_id` is given."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.events import AutomationCore

@@ -1,4 +1,4 @@
-"""gridbench bisect: find the version that changed a case's time, measuring as few versions as possible."""
+"""The command `bisect`."""
 
 import asyncio
 import shlex
@@ -151,7 +151,6 @@ def _earlier(request: BisectRequest) -> list[Store]:
 def _run_search(
     request: BisectRequest, earlier: list[Store], plan: Plan, folder: Path | None
 ) -> tuple[VersionSearch, NextStep]:
-    """Measure until the search ends; print the continuing command if interrupted."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import went_to_its_end
     from gridbench.run.remote import open_session
@@ -193,9 +192,7 @@ def searched(
 ) -> tuple[VersionSearch, NextStep]:
     """Return the rounds of a search and its end; stored rounds are not measured again.
 
-    Args:
-        earlier: its runs so far, oldest first.
-        measure: runs the flow `bench` with a request, and returns the run's name.
+    `earlier` is oldest first; `measure` returns the run's name.
     """
     from tasks.dispatch.job_notes import spent_usd  # imports Prefect, which is slow
 

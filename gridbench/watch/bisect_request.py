@@ -1,4 +1,4 @@
-"""The request for a search through versions: its plan, its budget, and its requests to `bench`."""
+"""The request for a search through versions."""
 
 import re
 import secrets
@@ -26,7 +26,7 @@ class BisectRequest:
         versions: oldest first, GOOD and BAD included.
         repeats: fresh processes per measurement.
         budget_usd: for all measurements together.
-        id: name of the search, under which all its runs are stored.
+        id: of the search, under which all its runs are stored.
         found: the hardware, if it is a box that has reported its own properties.
         in_turns: each run measures two versions in turns.
     """
@@ -44,18 +44,15 @@ class BisectRequest:
 
     @property
     def first(self) -> NextMeasurement:
-        """Return the first measurement."""
         first = next_step(VersionSearch(self.names, in_turns=self.in_turns))
         assert isinstance(first, NextMeasurement)
         return first
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the versions."""
         return tuple(version.name for version in self.versions)
 
     def version(self, step: NextMeasurement) -> Version:
-        """Return the version to measure, with its partner in turns, if any."""
         version = self.versions[step.version]
         return (
             version
@@ -66,7 +63,6 @@ class BisectRequest:
     def run_request(
         self, step: NextMeasurement, resumed: str | None = None, left_usd: float | None = None
     ) -> RunRequest:
-        """Return the request for one measurement, or for the rest of an interrupted one."""
         return RunRequest(
             suite=self.suite,
             hardware=(self.hardware,),
@@ -80,12 +76,10 @@ class BisectRequest:
         )
 
     def plan(self, step: NextMeasurement) -> Plan:
-        """Return the plan of one measurement."""
         return make_plan(self.run_request(step))
 
 
 def search_id(resume: str | None) -> str:
-    """Return a new search's id, or that of the search to continue."""
     if resume is None:
         return f"bisect-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     if not re.fullmatch(r"bisect-[\w.-]{1,80}", resume):
@@ -96,7 +90,6 @@ def search_id(resume: str | None) -> str:
 
 
 def process_count(case: str, suite: str, repeats: int | None) -> int:
-    """Return the number of processes per measurement."""
     chosen = load_suite_checked(suite)
     cases = [name for entry in chosen.entries for name in watched_cases(entry.case, entry.script)]
     if case not in cases:
@@ -107,7 +100,6 @@ def process_count(case: str, suite: str, repeats: int | None) -> int:
 
 
 def checked_plan(request: BisectRequest) -> Plan:
-    """Return the plan of the first measurement."""
     plan = request.plan(request.first)
     if plan.skips:
         raise GridbenchError(f"{request.hardware} can't measure {request.case}: {plan.skips[0].reason}")

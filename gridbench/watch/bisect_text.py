@@ -1,4 +1,4 @@
-"""The output of `gridbench bisect`: its expected effort, the measured versions, and its result."""
+"""The output of `gridbench bisect`."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,6 @@ NAMED = 5  # skipped versions in a sentence; further ones are counted
 
 
 def plan_text(versions: Sequence[str], plan: Plan) -> str:
-    """Return the effort of a search without repetitions, by one measurement's plan."""
     in_turns = bool(plan.night and plan.night.version and plan.night.version.partner)
     most = most_measurements(len(versions), in_turns)
     processes = f"{plan.repeats} processes{' of each of two versions, in turns,' if in_turns else ''}"
@@ -47,7 +46,6 @@ def plan_text(versions: Sequence[str], plan: Plan) -> str:
 
 
 def line_of(search: VersionSearch, step: NextMeasurement) -> str:
-    """Return the line that announces a measurement."""
     name = search.versions[step.version]
     if step.partner is not None:
         name += f" in turns with {search.versions[step.partner]}"
@@ -57,7 +55,6 @@ def line_of(search: VersionSearch, step: NextMeasurement) -> str:
 
 
 def table(case: str, search: VersionSearch) -> Table:
-    """Return the measured versions, in their order, as a table."""
     numbers = ("time", "partner" if search.in_turns else "control", "measured")
     rows = table_of(escape(case), "version", *numbers, "verdict", right=numbers)
     states, seconds = version_states(search), seconds_of_versions(search)
@@ -74,7 +71,6 @@ def table(case: str, search: VersionSearch) -> Table:
 
 
 def ending(case: str, search: VersionSearch, step: NextStep) -> list[str]:
-    """Return the result in sentences, the answer first."""
     if isinstance(step, NoCulprit):
         return [f"no version found: {step.reason}"]
     if not isinstance(step, FirstBadVersion):
@@ -97,7 +93,6 @@ def ending(case: str, search: VersionSearch, step: NextStep) -> list[str]:
 
 
 def _rest(search: VersionSearch, step: FirstBadVersion) -> list[str]:
-    """Return a sentence on the rest of the change, if that is most of it."""
     if step.part >= SMALL_PART:
         return []
     names = search.versions
@@ -116,7 +111,7 @@ def _rest(search: VersionSearch, step: FirstBadVersion) -> list[str]:
 
 
 def _longer(case: str, change: Estimate, good: str) -> str:
-    """Return `takes 12.3 % longer than with W (11.9–12.8)`, or `less time than` if it got faster."""
+    """Return `takes 12.3 % longer than with W (11.9–12.8)`, or `less time than`."""
     if metric_in(case):
         return f"is {share_in_words(change.value, case)} than with {good}"
     low, high = change.low or 0.0, change.high or 0.0

@@ -1,4 +1,4 @@
-"""Versions of a user's own script: commits of its repository, checked out while they are measured."""
+"""Checkouts of a user's own script."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ FOLDER = STATE / "checkouts"
 
 
 def script_folder(case: str, suite: str) -> Path | None:
-    """Return the folder of a case's script; None for a built-in workload or an unknown case."""
+    """Return None for a built-in workload or an unknown case."""
     entries = load_suite_checked(suite).entries
     script = next((entry.script for entry in entries if entry.case.id == measured_case(case)), None)
     return Path(script.folder) if script else None
@@ -39,7 +39,6 @@ def _place(commit: str) -> Path:
 
 
 def check_out(version: Version, folder: Path | None) -> None:
-    """Make the missing checkouts of a script's version and of its partner."""
     if folder is None or version.folder is None:
         return
     if version.partner:
@@ -57,7 +56,6 @@ def check_out(version: Version, folder: Path | None) -> None:
 
 @contextmanager
 def kept_until_the_end(versions: Sequence[Version], folder: Path | None) -> Iterator[None]:
-    """Remove the checkouts at the end of the block, however it ends."""
     try:
         yield
     finally:

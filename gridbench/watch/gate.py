@@ -1,4 +1,4 @@
-"""gridbench gate: fail a CI job if any cell of a run is slower than in another run."""
+"""The command `gate`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -96,7 +96,6 @@ def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunCompari
 
 
 def _newest(results: ResultsAddress) -> str:
-    """Return the newest run of a folder, or of a bucket that has at least one."""
     if not results.block:
         return next(iter(runs(results.folder)))
     try:
@@ -126,7 +125,6 @@ def _write(path: Path, comparison: RunComparison) -> None:
 
 
 def _show(comparison: RunComparison) -> None:
-    """Print a line for each cell, the slower first, then the reasons."""
     title = f"{comparison.now.name} against {comparison.before.name}"
     columns = ("cell", "status", "before", "now", "change", "slower by up to")
     table = table_of(escape(title), *columns, right=columns[2:])

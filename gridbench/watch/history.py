@@ -1,4 +1,4 @@
-"""gridbench compare, site and history: compare two runs, list all runs, follow a case through the nights."""
+"""The commands `compare`, `site` and `history`."""
 
 import csv
 import io
@@ -65,7 +65,6 @@ def compare(
 
 
 def _is_path(name: str) -> bool:
-    """Return True for a path of records instead of a run's name."""
     return "/" in name or name.endswith((".json", ".jsonl"))
 
 
@@ -125,7 +124,6 @@ def history(
 
 
 def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[Series]:
-    """Return a case's series, or those of a workload's cases, on one or all hardware."""
     cases = sorted({series.key.case for series in all_series})
     workloads = sorted({_workload(name) for name in cases})
     chosen = [name for name in cases if case in (name, _workload(name))]
@@ -144,7 +142,6 @@ def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[S
 
 
 def _confirmed(past: Sequence["PastRun"]) -> dict[str, str]:
-    """Return a note with the verdict for each confirmation, and for its run."""
     notes: dict[str, str] = {}
     for run in past:
         if run.plan.confirms:
@@ -191,7 +188,6 @@ def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
 
 
 def _total(series: Series, noun: str) -> str:
-    """Return a line: the numbers of nights and of ok ones, and the current segment's start."""
     ok, start = sum(night.ok for night in series.nights), series.segment_start
     line = f"{format_count(len(series.nights), noun)}, {ok} of them ok"
     if start:

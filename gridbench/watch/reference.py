@@ -1,4 +1,4 @@
-"""gridbench reference: freeze the environment that measures the controls of nights."""
+"""The command `reference`."""
 
 import json
 from pathlib import Path

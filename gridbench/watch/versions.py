@@ -19,11 +19,8 @@ def versions_between(
 ) -> tuple[tuple[str, ...], bool]:
     """Return the versions from GOOD to BAD, both included, and True if they are commits.
 
-    Args:
-        good, bad: as listed in `given`, or anything that git resolves to a commit.
-        given: a file with a version per line, or versions separated by commas, oldest first; None for the
-            commits of the checkout, by first parents.
-        at: a folder of the checkout; the working directory by default.
+    `given` is a file with a version per line, or versions separated by commas, oldest first; None for the
+    commits of the checkout at `at`, by first parents.
     """
     if good == bad:
         raise GridbenchError(f"GOOD and BAD are both {good!r}: name two different versions")
@@ -42,7 +39,6 @@ def versions_between(
 
 
 def runnable_versions(names: Sequence[str], image: str | None, command: str | None) -> tuple[Version, ...]:
-    """Return each version with its image or its command, from the given template."""
     if (image is None) == (command is None):
         raise GridbenchError("give exactly one of --image-template and --command-template")
     template, option = (image, "image") if command is None else (command, "command")
@@ -86,7 +82,6 @@ def _listed(given: str) -> list[str]:
 
 
 def _commits(good: str, bad: str, at: Path | None) -> tuple[str, ...]:
-    """Return the commits from one to another, by first parents, oldest first."""
     first, last = (commit_of(what, name, at) for what, name in (("GOOD", good), ("BAD", bad)))
     if first == last:
         raise GridbenchError(f"GOOD {good!r} and BAD {bad!r} are the same commit, {first}")
@@ -98,7 +93,6 @@ def _commits(good: str, bad: str, at: Path | None) -> tuple[str, ...]:
 
 
 def commit_of(what: str, name: str, at: Path | None = None) -> str:
-    """Return the whole hash of a commit; raise `GridbenchError` for an unknown one."""
     try:
         return git("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}", at=at)
     except GridbenchError as error:
@@ -109,7 +103,6 @@ def commit_of(what: str, name: str, at: Path | None = None) -> str:
 
 
 def git(*words: str, at: Path | None = None) -> str:
-    """Return the output of a git command in the folder `at`, the working directory by default."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=at, capture_output=True, text=True, check=True, timeout=GIT_S

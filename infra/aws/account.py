@@ -1,4 +1,4 @@
-"""The AWS account and region of a command, and its clients."""
+"""The AWS account and region of a command."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +22,7 @@ TAG = "gridbench"  # on everything that the stack makes; its value is the projec
 class Account:
     """An AWS account in one region.
 
-    Attributes:
-        client: the cached client of a service.
-        number: twelve digits.
-        partition: `aws`, `aws-cn` or `aws-us-gov`.
+    `number` has twelve digits; `partition` is `aws`, `aws-cn` or `aws-us-gov`.
     """
 
     client: Client
@@ -35,7 +32,6 @@ class Account:
 
 
 def region_of(region: str | None = None) -> str:
-    """Return the named region, or the profile's."""
     session = boto3.session.Session(region_name=region)
     name = session.region_name
     if not name:
@@ -53,7 +49,6 @@ def region_of(region: str | None = None) -> str:
 
 
 def connect(region: str) -> Account:
-    """Connect to the account of boto3's credentials."""
     session = boto3.session.Session(region_name=region)
 
     @cache
@@ -65,13 +60,11 @@ def connect(region: str) -> Account:
 
 
 def gone(error: ClientError) -> bool:
-    """Return True if the call's object does not exist."""
     code, words = code_of(error), str(error)
     missing = ("NotFound", "NoSuch", "ResourceNotFound")
     return any(word in code for word in missing) or "does not exist" in words
 
 
 def rows(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
-    """Return the rows of all pages of an answer."""
     pages = client.get_paginator(operation).paginate(**arguments)
     return [row for page in pages for row in page.get(key, [])]

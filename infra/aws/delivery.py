@@ -1,4 +1,4 @@
-"""Delivery of a template to CloudFormation: in the request or through a temporary bucket."""
+"""Delivery of a template to CloudFormation."""
 
 import secrets
 from collections.abc import Iterator
@@ -34,13 +34,11 @@ def delivered(account: Account, project: str, body: str) -> Iterator[dict[str, s
 
 
 def address(region: str, bucket: str, partition: str = "aws") -> str:
-    """Return a template's address as CloudFormation wants it."""
     domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     return f"https://{bucket}.s3.{region}.{domain}/{KEY}"
 
 
 def remove(account: Account, bucket: str) -> None:
-    """Delete the bucket with its template, if it exists."""
     s3 = account.client("s3")
     try:
         s3.delete_object(Bucket=bucket, Key=KEY)

@@ -1,4 +1,4 @@
-"""Errors of AWS, each as one sentence; every function that asks AWS can raise one."""
+"""Errors of AWS; every function that asks AWS can raise one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,11 +23,10 @@ SILENT = (boto.ConnectionError, boto.HTTPClientError)
 
 
 class AwsError(InfraError):
-    """A problem with AWS that the user can fix; the message says how."""
+    """A problem with AWS that the user can fix."""
 
 
 def sentence(error: Exception) -> str:
-    """Return one sentence: why a call failed and what to do."""
     text = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, MISSING):
         return f"{CREDENTIALS} ({text})"
@@ -61,7 +60,6 @@ def _answered(error: boto.ClientError) -> str:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Turn boto3's exceptions into `AwsError`."""
     try:
         yield
     except (boto.BotoCoreError, boto.ClientError) as error:

@@ -1,7 +1,7 @@
 """Roles and keys that AWS makes at the first use of a service, made before it; they cost nothing and stay.
 
-AWS's own first use can fail: many compute environments ask at once, and a role that was made a second ago
-can't be assumed yet (aws/containers-roadmap #2614).
+AWS's own first use can fail: a role that was made a second ago can't be assumed yet (aws/containers-roadmap
+#2614).
 """
 
 from botocore.exceptions import ClientError
@@ -16,7 +16,6 @@ THERE = "InvalidInput"  # "Service role name … has been taken in this account"
 
 
 def prepare(account: Account) -> None:
-    """Make the service-linked roles and the disks' key that the account is allowed to make."""
     iam, kms = account.client("iam"), account.client("kms")
     for service in SERVICES:
         try:

@@ -1,4 +1,4 @@
-"""Search for a project's objects: asks each service itself, not CloudFormation."""
+"""Search for a project's objects at each service itself."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,20 +18,17 @@ Look = Callable[[Account, str], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The names found by kind, and a sentence for each kind that could not be read."""
+    """Names by kind, and a sentence for each unreadable kind."""
 
     by_kind: dict[str, list[str]]
     unseen: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
-        """Return a line for each kind."""
         return [f"{kind}: {', '.join(names)}" for kind, names in self.by_kind.items()]
 
 
 def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) -> Look:
-    """Return a search for EC2's objects with the project's tag."""
-
     def look(account: Account, project: str) -> Iterator[str]:
         all_filters = [{"Name": f"tag:{TAG}", "Values": [project]}, *filters]
         for row in rows(account.client("ec2"), operation, key, Filters=all_filters):
@@ -50,14 +47,12 @@ def job_definitions(account: Account, project: str) -> Iterator[str]:
 
 
 def log_groups(account: Account, project: str) -> Iterator[str]:
-    """Yield the project's log group."""
     name = f"/gridbench/{project}"
     groups = rows(account.client("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=name)
     yield from (row["logGroupName"] for row in groups if row["logGroupName"] == name)
 
 
 def repositories(account: Account, project: str) -> Iterator[str]:
-    """Yield the image repository."""
     try:
         answer = account.client("ecr").describe_repositories(repositoryNames=[f"{project}/lane"])
     except ClientError as error:
@@ -78,21 +73,18 @@ def roles(account: Account, project: str) -> Iterator[str]:
 
 
 def profiles(account: Account, project: str) -> Iterator[str]:
-    """Yield instance profiles by the name that CloudFormation gives them."""
     for row in rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles"):
         if row["InstanceProfileName"].startswith(f"{project}-InstanceProfile-"):
             yield row["InstanceProfileName"]
 
 
 def policies(account: Account, project: str) -> Iterator[str]:
-    """Yield managed policies by the name that CloudFormation gives them."""
     for row in rows(account.client("iam"), "list_policies", "Policies", Scope="Local"):
         if row["PolicyName"].startswith((f"{project}-WorkerPolicy-", f"{project}-ResultsPolicy-")):
             yield row["PolicyName"]
 
 
 def budgets(account: Account, project: str) -> Iterator[str]:
-    """Yield the budget with its alarm."""
     budget_rows = rows(account.client("budgets"), "describe_budgets", "Budgets", AccountId=account.number)
     yield from (row["BudgetName"] for row in budget_rows if row["BudgetName"] == f"{project}-monthly")
 
@@ -152,7 +144,6 @@ LOOKS: dict[str, Look] = {
 
 
 def look(account: Account, project: str) -> Left:
-    """Return all of the project's objects except results buckets."""
     by_kind: dict[str, list[str]] = {}
     unseen = []
     for kind, search in LOOKS.items():

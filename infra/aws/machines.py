@@ -37,7 +37,6 @@ class MachineType:
 
     @property
     def job_variables(self) -> dict[str, int]:
-        """Return the most that a job alone on the machine can request."""
         memory_mib = int(self.memory_mib * MEMORY_FOR_JOBS) // 256 * 256
         return {"vcpus": self.vcpus, "memory_mib": memory_mib, "gpus": self.gpus}
 
@@ -49,7 +48,6 @@ def check_family(name: str) -> None:
 
 
 def look_up(ec2: Any, names: Sequence[str]) -> list[MachineType]:
-    """Return the shapes of instance types, ordered by name."""
     try:
         described = {row["InstanceType"]: row for row in _describe(ec2, names)}
     except ClientError as error:
@@ -120,7 +118,6 @@ def choose_zones(ec2: Any, machines: Sequence[MachineType]) -> tuple[tuple[str, 
 
 
 def offers(ec2: Any, machines: Sequence[MachineType]) -> dict[str, set[str]]:
-    """Return the types that each zone of the region offers."""
     types_by_zone: dict[str, set[str]] = {}
     filters = [{"Name": "instance-type", "Values": [machine.name for machine in machines]}]
     for row in rows(

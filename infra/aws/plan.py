@@ -1,4 +1,4 @@
-"""The plan of `up`, from options, present stack and EC2's offers."""
+"""The plan of `up`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,7 @@ from infra.aws.template import body
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """A stack to make or change.
-
-    Attributes:
-        notes: sentences to read before agreeing.
-    """
+    """A stack to make or change; `notes` are sentences to read before agreeing."""
 
     project: str
     stack: Stack | None
@@ -29,12 +25,10 @@ class StackPlan:
 
     @property
     def body(self) -> str:
-        """Return the template as CloudFormation gets it."""
         return body(self.project, self.machines)
 
 
 def make_plan(account: Account, wishes: StackOptions) -> StackPlan:
-    """Return the plan with the stack's parameters."""
     cfn, ec2 = account.client("cloudformation"), account.client("ec2")
     stack = read_ours(cfn, wishes.project)
     check_ready(cfn, stack)

@@ -1,4 +1,4 @@
-"""A stack's settings for a Prefect work pool, and the same steps as AWS CLI commands."""
+"""A stack's settings for a Prefect work pool, and AWS CLI commands."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ from infra.aws.template import BODY_BYTES
 
 
 def newest_image(ecr: Any, repository_uri: str) -> str | None:
-    """Return the image pushed last, by its digest; None without one."""
+    """Return the image pushed last, by its digest."""
     name = repository_uri.partition("/")[2]
     try:
         images = rows(ecr, "describe_images", "imageDetails", repositoryName=name)
@@ -31,7 +31,6 @@ def newest_image(ecr: Any, repository_uri: str) -> str | None:
 
 
 def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | None) -> dict[str, Any]:
-    """Return the pool's job variables: those of all queues, and one queue's own."""
     outputs, project = stack.outputs, stack.parameters["Project"]
     shared = {
         "region": outputs["Region"],
@@ -48,17 +47,15 @@ def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | N
 
 
 def usual_machine(machines: Sequence[MachineType]) -> MachineType:
-    """Return the machine of jobs that name none, preferably without GPUs."""
     return next((machine for machine in machines if not machine.gpus), machines[0])
 
 
 def queue_variables(project: str, machine: MachineType, spot: bool = False) -> dict[str, Any]:
-    """Return the job variables of one queue, for a hardware file."""
     return {"job_queue": queue_name(project, machine.name, spot), **machine.job_variables}
 
 
 def filled_template(template: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a base job template with these defaults; KeyError for an unknown variable."""
+    """Raise KeyError for an unknown variable."""
     filled: dict[str, Any] = json.loads(json.dumps(template))
     for name, value in variables.items():
         filled["variables"]["properties"][name]["default"] = value
@@ -68,14 +65,12 @@ def filled_template(template: Mapping[str, Any], variables: Mapping[str, Any]) -
 
 
 def pool_command(pool: str, file: Path) -> str:
-    """Return the command that makes the work pool from a template's file."""
     return shlex.join(
         ["prefect", "work-pool", "create", pool, "--type", "aws-batch", "--base-job-template", str(file)]
     )
 
 
 def up_lines(account: Account, parameters: Mapping[str, str], creates: bool, file: Path) -> list[str]:
-    """Return the AWS CLI commands equivalent to `up`, with its template in a file."""
     project, where = parameters["Project"], ["--region", account.region]
     base = [*where, "--stack-name", project, "--change-set-name", "by-hand"]
     before, source, after = _delivery_lines(account, project, file)
@@ -110,7 +105,6 @@ Commands = list[list[str]]
 
 
 def _delivery_lines(account: Account, project: str, file: Path) -> tuple[Commands, list[str], Commands]:
-    """Return commands before, options of, and commands after the one that takes the template."""
     if file.stat().st_size <= BODY_BYTES:
         return [], ["--template-body", f"file://{file}"], []
     bucket, where = f"{PREFIX}-{project}-{account.number}-by-hand", ["--region", account.region]
@@ -123,7 +117,6 @@ def _delivery_lines(account: Account, project: str, file: Path) -> tuple[Command
 
 
 def use_lines(stack: Stack, variables: Mapping[str, Any]) -> list[str]:
-    """Return AWS CLI commands to submit a job, read its state and log, and delete the stack."""
     where = ["--region", variables["region"]]
     queue = ["--job-queue", variables["job_queue"]]
     lines = [

@@ -22,7 +22,6 @@ QUOTAS = (
 
 
 def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
-    """Return a sentence for each quota below one machine of its types."""
     sentences = []
     for pattern, family, code in QUOTAS:
         mine = [machine for machine in machines if re.match(pattern, machine.name)]
@@ -37,7 +36,6 @@ def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
 
 
 def shortage(quotas: Any, instance: str, vcpus: int, spot: bool) -> str | None:
-    """Return a sentence if the quota is below one machine."""
     for pattern, family, code in QUOTAS:
         if not re.match(pattern, instance) or family.endswith("spot") != spot:
             continue

@@ -1,4 +1,4 @@
-"""Secrets of AWS Secrets Manager for the jobs' environment, for the Prefect API."""
+"""Secrets for the jobs' environment in AWS Secrets Manager."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,6 @@ API_KEY, AUTH_STRING = "prefect-api-key", "prefect-auth-string"
 
 
 def find_secrets(account: Account, project: str) -> Iterator[str]:
-    """Yield the secrets with the project's tag."""
     client = account.client("secretsmanager")
     having_tag = [{"Key": "tag-key", "Values": [TAG]}]
     for row in rows(client, "list_secrets", "SecretList", Filters=having_tag):

@@ -1,4 +1,4 @@
-"""Options of a stack, checked before AWS is asked, and the template's parameters."""
+"""Options of a stack, and the template's parameters."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,7 @@ MOST_TYPES = 25  # two queues each, and AWS Batch has 50 for an account and regi
 class StackOptions:
     """The user's options; None keeps the present value, or the default of a new stack.
 
-    Attributes:
-        instances: instance types, each with its queues.
-        max_gpu_vcpus: running at once in each GPU queue.
-        max_cpu_vcpus: running at once in each CPU queue.
-        prefect_port: of the Prefect API that containers use.
-        secret_arn: of the Prefect API key; empty for none.
-        auth_secret_arn: of a Prefect server's auth string; empty for none.
-        email: receives the budget's alarm; empty for none.
-        budget_usd: a month, of the whole account.
+    Empty secrets and e-mail address mean none; `budget_usd` is a month's, of the whole account.
     """
 
     project: str
@@ -64,7 +56,6 @@ def check_project(project: str) -> None:
 
 
 def check(wishes: StackOptions, region: str) -> None:
-    """Raise `AwsError` for an impossible value, without asking AWS."""
     check_project(wishes.project)
     _check_instances(wishes.instances)
     for option, value in (
@@ -147,10 +138,8 @@ def parameters(
 
 
 def instances_of(outputs: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a stack's instance types, from its outputs."""
     return tuple(filter(None, outputs.get("InstanceTypes", "").split(",")))
 
 
 def queue_name(project: str, instance: str, spot: bool = False) -> str:
-    """Return an instance type's queue, with dashes for dots."""
     return f"{project}-{instance.replace('.', '-')}{'-spot' if spot else ''}"

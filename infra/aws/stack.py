@@ -54,7 +54,6 @@ class ChangeSet:
 
 
 def read_stack(cfn: Any, name: str) -> Stack | None:
-    """Return a stack by name or id, or None."""
     try:
         raw = cfn.describe_stacks(StackName=name)["Stacks"][0]
     except ClientError as error:
@@ -74,7 +73,6 @@ def read_stack(cfn: Any, name: str) -> Stack | None:
 
 
 def read_ours(cfn: Any, project: str) -> Stack | None:
-    """Return the project's stack, or None."""
     stack = read_stack(cfn, project)
     if stack and stack.status != "REVIEW_IN_PROGRESS" and stack.parameters.get("Project") != project:
         raise AwsError(f"there is a stack {project!r} that Gridbench did not make: choose another --project")
@@ -82,7 +80,6 @@ def read_ours(cfn: Any, project: str) -> Stack | None:
 
 
 def check_ready(cfn: Any, stack: Stack | None) -> None:
-    """Raise `AwsError` for a broken or busy stack."""
     status = stack.status if stack else "REVIEW_IN_PROGRESS"
     if stack is None or status == "REVIEW_IN_PROGRESS":
         return
@@ -105,13 +102,6 @@ def check_ready(cfn: Any, stack: Stack | None) -> None:
 def prepare(
     cfn: Any, template: Mapping[str, str], parameters: Mapping[str, str], project: str, creates: bool
 ) -> ChangeSet:
-    """Make the change set.
-
-    Args:
-        template: the arguments that name it, see `delivery.delivered`.
-        project: the name of the stack, and its tag.
-        creates: there is no stack yet.
-    """
     made = cfn.create_change_set(
         StackName=project,
         ChangeSetName=f"{project}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
@@ -169,7 +159,6 @@ def discard(cfn: Any, change_set: ChangeSet) -> None:
 
 
 def execute(cfn: Any, change_set: ChangeSet, on_event: Callable[[Event], None]) -> Stack:
-    """Execute the change set, and wait for its end."""
     seen = {event["EventId"] for event in events(cfn, change_set.stack_id)}
     cfn.execute_change_set(ChangeSetName=change_set.id)
     before = frozenset(seen)
@@ -205,7 +194,6 @@ def watch(cfn: Any, stack_id: str, seen: set[str], on_event: Callable[[Event], N
 
 
 def events(cfn: Any, stack_id: str) -> list[Event]:
-    """Return the stack's events, oldest first; none if it is gone."""
     try:
         newest_first = rows(cfn, "describe_stack_events", "StackEvents", StackName=stack_id)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""A stack's activity: queues, compute environments, jobs by state, running machines."""
+"""A stack's activity."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,11 +19,8 @@ CALLS_AT_ONCE = 8
 class Queue:
     """A queue and its compute environment.
 
-    Attributes:
-        state: `ENABLED` or `DISABLED`, and the status if that is not VALID.
-        machines: the state of the compute environment, with the reason if it is INVALID.
-        jobs: their number by state.
-        desired_vcpus: Batch's target now; `max_vcpus` is the cap.
+    `state` has the status if that is not VALID, `machines` the reason if INVALID. `desired_vcpus` is Batch's
+    target.
     """
 
     name: str
@@ -47,12 +44,10 @@ class RunningInstance:
 
 
 def queues_of(batch: Any, project: str) -> list[dict[str, Any]]:
-    """Return the job queues with the project's tag."""
     return _with_tag(rows(batch, "describe_job_queues", "jobQueues"), project)
 
 
 def environments_of(batch: Any, project: str) -> list[dict[str, Any]]:
-    """Return the compute environments with the project's tag."""
     return _with_tag(rows(batch, "describe_compute_environments", "computeEnvironments"), project)
 
 
@@ -63,7 +58,6 @@ def _with_tag(found: list[dict[str, Any]], project: str) -> list[dict[str, Any]]
 
 
 def jobs_in(batch: Any, queue: str, states: tuple[str, ...] = LIVE) -> list[dict[str, Any]]:
-    """Return summaries of a queue's jobs in these states."""
     return [
         job
         for state in states
@@ -72,7 +66,6 @@ def jobs_in(batch: Any, queue: str, states: tuple[str, ...] = LIVE) -> list[dict
 
 
 def read_queues(client: Client, project: str) -> list[Queue]:
-    """Return every queue of the project, with jobs and machines."""
     batch = client("batch")
     environments = {row["computeEnvironmentArn"]: row for row in environments_of(batch, project)}
     queue_rows = sorted(queues_of(batch, project), key=lambda row: row["jobQueueName"])
@@ -103,7 +96,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def read_instances(ec2: Any, project: str, states: tuple[str, ...] = ALIVE) -> list[RunningInstance]:
-    """Return the project's machines in these states, by default those that cost money."""
+    """Return the machines in these states, by default those that cost money."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [project]},
         {"Name": "instance-state-name", "Values": list(states)},

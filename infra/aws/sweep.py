@@ -1,4 +1,4 @@
-"""Deletion of objects outside of stacks, by each service's API; failures are reported."""
+"""Deletion of objects outside of stacks, by each service's API."""
 
 import time
 from collections.abc import Callable
@@ -36,7 +36,6 @@ def _remove_slowly(
 
 
 def detach_policy(account: Account, arn: str) -> list[str]:
-    """Detach a policy before its deletion; return its holders' names."""
     iam, had = account.client("iam"), []
     for kind in ("User", "Group", "Role"):
         for row in rows(iam, "list_entities_for_policy", f"Policy{kind}s", PolicyArn=arn, EntityFilter=kind):
@@ -92,8 +91,6 @@ def _gateway(account: Account, name: str) -> None:
 
 
 def _call(service: str, operation: str, argument: str, several: bool = False, **more: Any) -> Remove:
-    """Return a removal by one call with the object's name."""
-
     def remove(account: Account, name: str) -> Any:
         value = [name] if several else name
         return getattr(account.client(service), operation)(**{argument: value, **more})
@@ -127,7 +124,6 @@ REMOVALS: dict[str, Remove] = {
 
 
 def sweep(account: Account, project: str, say: Say) -> None:
-    """Delete the project's objects; report failures, and continue."""
     batch = account.client("batch")
     for kind, argument, search in (
         ("job_queue", "jobQueue", queues_of),
@@ -147,7 +143,6 @@ def sweep(account: Account, project: str, say: Say) -> None:
 
 
 def try_to_remove(kind: str, name: str, remove: Callable[[], Any], say: Say) -> None:
-    """Remove one object and report the result, unless it was gone already."""
     try:
         remove()
     except (ClientError, WaiterError) as error:

@@ -1,4 +1,4 @@
-"""Deletion of a project: jobs, queues, stack, leftovers. Safe to repeat."""
+"""Deletion of a project. Safe to repeat."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 
 def objects_in(s3: Any, bucket: str) -> int:
-    """Count a bucket's objects, without old versions."""
+    """Leave out old versions."""
     return len(rows(s3, "list_objects_v2", "Contents", Bucket=bucket))
 
 
@@ -38,7 +38,6 @@ def take_down(account: Account, project: str, say: Say) -> None:
 
 
 def release_policies(account: Account, stack: stacks.Stack, say: Say) -> None:
-    """Detach the stack's policies, which would prevent its deletion."""
     for output in ("WorkerPolicyArn", "ResultsPolicyArn"):
         try:
             had = detach_policy(account, stack.outputs[output]) if output in stack.outputs else []
@@ -90,7 +89,6 @@ def start_queues(batch: Any, project: str, say: Say) -> None:
 
 
 def stop_queues(batch: Any, project: str, say: Say) -> None:
-    """Disable the queues, and end their jobs."""
     queues = queues_of(batch, project)
     for queue in queues:
         if queue["state"] != "DISABLED":
@@ -111,7 +109,6 @@ def stop_queues(batch: Any, project: str, say: Say) -> None:
 
 
 def empty_repository(account: Account, project: str, say: Say) -> None:
-    """Delete the images."""
     ecr = account.client("ecr")
     for name in repositories(account, project):
         images = rows(ecr, "list_images", "imageIds", repositoryName=name)

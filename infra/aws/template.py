@@ -1,4 +1,4 @@
-"""The CloudFormation template of a stack: plain JSON, with every loop written out."""
+"""The CloudFormation template of a stack."""
 
 import json
 from collections.abc import Sequence
@@ -30,12 +30,10 @@ NETWORK = ["DefaultRoute", "RoutesOfA", "RoutesOfB"]
 
 
 def body(project: str, machines: Sequence[MachineType]) -> str:
-    """Return the template as it is sent."""
     return json.dumps(template(project, machines), separators=(",", ":"))
 
 
 def template(project: str, machines: Sequence[MachineType]) -> dict[str, Any]:
-    """Return the template: an environment and a queue for each instance type and way of buying."""
     whole: dict[str, Any] = yaml.safe_load(BASE.read_text())
     for machine in machines:
         bare = "".join(filter(str.isalnum, machine.name))

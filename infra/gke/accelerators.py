@@ -21,12 +21,7 @@ class Entry(BaseModel):
 
 
 class Shape(Entry):
-    """A machine with some number of an accelerator.
-
-    Attributes:
-        machine: Compute Engine's machine type.
-        spot_only: not available on demand.
-    """
+    """A machine with some number of an accelerator; `spot_only` if not available on demand."""
 
     machine: str
     spot_only: bool = False
@@ -38,8 +33,7 @@ class Accelerator(Entry):
     Attributes:
         gpu: its key in `deployments/gpus.yaml` and in the price facts.
         shapes: by the number of GPUs in one machine.
-        driver: which of GKE's drivers.
-        unsupported: why GKE no longer has it; None if it is available.
+        unsupported: why GKE no longer has it.
     """
 
     gpu: str
@@ -56,12 +50,10 @@ class Accelerators(Entry):
 
 @cache
 def accelerators(path: Path = FILE) -> dict[str, Accelerator]:
-    """Return all accelerators by GKE's name, including unavailable ones."""
     return Accelerators.model_validate(yaml.safe_load(path.read_text())).accelerators
 
 
 def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:
-    """Return the accelerator, and the machine with that number of it."""
     models = accelerators()
     if name not in models:
         raise GkeError(f"--accelerator {name!r} is unknown; {hint(name, sorted(models))}")

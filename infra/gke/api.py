@@ -1,4 +1,4 @@
-"""The project and zone of a command, and the client of GKE there."""
+"""The project and zone of a command."""
 
 import os
 import re
@@ -23,11 +23,7 @@ PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class GkeLocation:
-    """A project and a zone in it.
-
-    Attributes:
-        zone: or `-` for all locations, which only lists accept.
-    """
+    """A project and a zone in it, or `-` for all locations, which only lists accept."""
 
     client: ClusterManagerClient
     project: str
@@ -35,11 +31,9 @@ class GkeLocation:
 
     @property
     def parent(self) -> str:
-        """Return the API's name of this location."""
         return f"projects/{self.project}/locations/{self.zone}"
 
     def path(self, cluster: str) -> str:
-        """Return the API's name of a cluster here."""
         return f"{self.parent}/clusters/{cluster}"
 
 

@@ -1,4 +1,4 @@
-"""Execution of a plan: the cluster, then its pools one by one, so that a shortage costs one pool only."""
+"""Execution of a plan, pool by pool: a shortage costs one pool only."""
 
 from infra.gke.api import GkeLocation
 from infra.gke.clusters import GkeCluster, cluster_message, find_ours
@@ -13,7 +13,6 @@ CLEAR = "`gridbench down gke` deletes the parts that were created"
 
 
 def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
-    """Make the cluster and its pools; return it, and an error for each missing pool."""
     cluster = plan.cluster or _make_cluster(location, plan.wishes, say)
     kept_by_gke = bool(cluster.channel)
     to_make = {pool.name: pool for pool in (*plan.renew, *plan.add)}

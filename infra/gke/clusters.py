@@ -1,4 +1,4 @@
-"""Clusters as GKE has them, and the label of Gridbench's."""
+"""Clusters as GKE has them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +26,6 @@ class GkeCluster:
 
     Attributes:
         ours: it has Gridbench's label.
-        status: GKE's, such as `RUNNING`.
-        reason: why it is not RUNNING.
         nodes: the number now in all pools, as GKE counts them.
         channel: its release channel; empty for none.
         pinned: GKE does not upgrade nodes: there is no channel, or an exclusion forbids it now.
@@ -53,12 +51,10 @@ class GkeCluster:
 
     @property
     def well(self) -> bool:
-        """Return True if the cluster and all its pools can be used."""
         return all(status in READY for status in (self.status, *(pool.status for pool in self.pools)))
 
 
 def cluster_message(wishes: ClusterOptions, project: str) -> gke.Cluster:
-    """Return a new cluster for the API, with one small pool for GKE's own pods."""
     components = gke.MonitoringComponentConfig.Component
     return gke.Cluster(
         name=wishes.cluster,
@@ -107,7 +103,6 @@ def _forbids_node_upgrades(exclusion: gke.TimeWindow) -> bool:
 
 
 def read_cluster(message: gke.Cluster) -> GkeCluster:
-    """Return the cluster of an answer of the API."""
     channel = gke.ReleaseChannel.Channel(message.release_channel.channel)
     in_channel = channel != gke.ReleaseChannel.Channel.UNSPECIFIED
     exclusions = message.maintenance_policy.window.maintenance_exclusions.values()
@@ -131,7 +126,6 @@ def read_cluster(message: gke.Cluster) -> GkeCluster:
 
 
 def find(location: GkeLocation, name: str) -> GkeCluster | None:
-    """Return a cluster of any owner by name, or None."""
     try:
         with in_words(f"looking at cluster {name}"):
             return read_cluster(location.client.get_cluster(name=location.path(name)))
@@ -140,7 +134,7 @@ def find(location: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def find_ours(location: GkeLocation, name: str) -> GkeCluster | None:
-    """Return Gridbench's cluster by name, or None; raise `Foreign` if it is another owner's."""
+    """Raise `Foreign` if the cluster is another owner's."""
     cluster = find(location, name)
     if cluster and not cluster.ours:
         label = "=".join(next(iter(LABELS.items())))
@@ -152,7 +146,6 @@ def find_ours(location: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def list_ours(location: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
-    """Return Gridbench's clusters, and the zones that did not answer."""
     with in_words(f"listing the clusters of {location.project}"):
         answer = location.client.list_clusters(parent=location.parent)
     clusters = [read_cluster(message) for message in answer.clusters]
@@ -160,7 +153,6 @@ def list_ours(location: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]
 
 
 def place_of(location: GkeLocation, name: str, clusters: Sequence[GkeCluster]) -> GkeLocation | None:
-    """Return the zone of Gridbench's cluster with this name, or None."""
     zones = sorted(cluster.zone for cluster in clusters if cluster.name == name)
     if len(zones) > 1:
         raise GkeError(f"there is a cluster {name} in each of {', '.join(zones)}: name one with --zone")

@@ -1,4 +1,4 @@
-"""The gcloud commands for tasks that GKE's API does not cover: networks, NAT, grants, maintenance."""
+"""The gcloud commands for tasks that GKE's API does not cover."""
 
 PROJECT_NUMBER = "$(gcloud projects describe {project} --format 'value(projectNumber)')"
 DEFAULT_ACCOUNT = f"{PROJECT_NUMBER}-compute@developer.gserviceaccount.com"
@@ -7,7 +7,6 @@ NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregist
 
 
 def outward(project: str, zone: str, network: str) -> tuple[str, ...]:
-    """Return the commands that give private nodes access to the internet."""
     where = f"--project {project} --region {zone.rpartition('-')[0]}"
     nat = "gcloud compute routers nats create gridbench-nat --router gridbench-nat"
     return (
@@ -17,11 +16,7 @@ def outward(project: str, zone: str, network: str) -> tuple[str, ...]:
 
 
 def grants(project: str, account: str) -> tuple[str, ...]:
-    """Return the commands that grant the nodes' account its rights.
-
-    Args:
-        account: e-mail address; empty for Compute Engine's default one.
-    """
+    """Return the commands that grant the nodes' account (empty: Compute Engine's default) its rights."""
     email = account or DEFAULT_ACCOUNT.format(project=project)
     member = f'--member "serviceAccount:{email}"'
     return tuple(
@@ -31,7 +26,6 @@ def grants(project: str, account: str) -> tuple[str, ...]:
 
 
 def pin(project: str, zone: str, cluster: str) -> str:
-    """Return the command that stops GKE's upgrades of the cluster's nodes."""
     return (
         f"gcloud container clusters update {cluster} --project {project} --zone {zone} "
         "--add-maintenance-exclusion-name gridbench "

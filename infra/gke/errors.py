@@ -1,4 +1,4 @@
-"""Errors of Google, each as one sentence; every function that asks Google can raise one."""
+"""Errors of Google; every function that asks Google can raise one."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ LONGEST_WORDS = 500  # characters of an answer that a sentence quotes
 
 
 class GkeError(InfraError):
-    """A problem with GKE that the user can fix or wait out; the message says how."""
+    """A problem with GKE that the user can fix or wait out."""
 
 
 class NoCredentials(GkeError):
@@ -149,9 +149,7 @@ NUMBERS = {code.value[0]: code for code in StatusCode}
 def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "") -> GkeError:
     """Return the error for a refused call or a failed operation.
 
-    Args:
-        doing: the request in words, such as `making node pool nvidia-l4`.
-        reason: Google's own name for it, if the answer has one.
+    `doing` is like `making node pool nvidia-l4`, `reason` Google's own name for it.
     """
     text = tidy(message) or (code.name if code else "no reason given")
     kind = next((kind for words, kind in WORDS if re.search(words, f"{reason} {text}")), None)
@@ -160,7 +158,6 @@ def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "")
 
 
 def failure(operation: Any, doing: str) -> GkeError | None:
-    """Return the error of an operation; None if it succeeded."""
     if not operation.error.code and not operation.error.message:
         return None
     message = operation.error.message or operation.status_message
@@ -178,7 +175,6 @@ def tidy(text: str) -> str:
 
 @contextmanager
 def in_words(doing: str) -> Iterator[None]:
-    """Turn exceptions of Google's client into a `GkeError`."""
     try:
         yield
     except auth.DefaultCredentialsError as error:

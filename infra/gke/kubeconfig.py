@@ -1,4 +1,4 @@
-"""Credentials for kubectl and other clients: a command that fetches a token, never a token."""
+"""Credentials for kubectl: a command that fetches a token, never a token."""
 
 import os
 import tempfile
@@ -17,12 +17,10 @@ HINT = "install it with `gcloud components install gke-gcloud-auth-plugin`, or t
 
 
 def context_name(project: str, zone: str, cluster: str) -> str:
-    """Return the name of a cluster's context, as gcloud writes it."""
     return f"gke_{project}_{zone}_{cluster}"
 
 
 def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
-    """Return the kubeconfig of a cluster."""
     if not cluster.endpoint or not cluster.ca:
         raise GkeError(
             f"cluster {cluster.name} has no address yet ({cluster.status}): try again in a few minutes"
@@ -48,7 +46,6 @@ def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
 
 
 def write(path: Path, project: str, cluster: GkeCluster) -> None:
-    """Write a cluster's kubeconfig atomically, readable for its owner only."""
     config = kubeconfig(project, cluster)
     check_free(path)
     temporary = None
@@ -74,7 +71,6 @@ def check_free(path: Path) -> None:
 
 
 def forget(path: Path, context: str) -> bool:
-    """Delete a deleted cluster's kubeconfig; return True if it existed."""
     try:
         if _context_in(path) != context:
             return False
@@ -85,7 +81,6 @@ def forget(path: Path, context: str) -> bool:
 
 
 def _context_in(path: Path) -> str | None:
-    """Return the context in a file of Gridbench's; None if missing or empty."""
     try:
         raw = yaml.safe_load(path.read_text())
     except FileNotFoundError:

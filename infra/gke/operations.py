@@ -1,4 +1,4 @@
-"""GKE's long operations: begun once, even if an answer is lost, and followed to their end or a deadline."""
+"""GKE's long operations: begun once, even if an answer is lost."""
 
 import re
 import time
@@ -22,7 +22,6 @@ class TimedOut(GkeError):
 
 
 def under_way(location: GkeLocation, cluster: str) -> list[gke.Operation]:
-    """Return the unfinished operations on a cluster and its pools."""
     with in_words(f"listing the operations of {location.project}"):
         operations = location.client.list_operations(parent=location.parent).operations
     mine = re.compile(rf"/clusters/{re.escape(cluster)}(/|$)")
@@ -34,7 +33,6 @@ def _ended(operation: gke.Operation) -> bool:
 
 
 def settle(location: GkeLocation, cluster: str, say: Say) -> list[GkeError]:
-    """Wait for all operations on a cluster; return their errors."""
     errors, seen = [], set[str]()
     while waiting := [each for each in under_way(location, cluster) if each.name not in seen]:
         for operation in waiting:
@@ -76,8 +74,8 @@ def follow(location: GkeLocation, operation: gke.Operation, doing: str) -> gke.O
 def carry_out(location: GkeLocation, cluster: str, doing: str, call: Begin, say: Say) -> None:
     """Begin an operation on a cluster and wait for its end; the caller checks the result.
 
-    Wait first for operations already under way. Repeat a call without an answer: if the first one was carried
-    out, GKE reports that the object exists, or is gone; then wait for its operation.
+    Wait first for operations already under way. Repeat a call without an answer: GKE reports if the first one
+    was carried out; then wait for its operation.
     """
 
     def attempt() -> gke.Operation:

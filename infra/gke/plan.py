@@ -1,4 +1,4 @@
-"""The plan of `up`, from the options and the present cluster."""
+"""The plan of `up`."""
 
 from dataclasses import dataclass, replace
 
@@ -17,13 +17,7 @@ BROKEN = ("ERROR", "RUNNING_WITH_ERROR")
 class ClusterPlan:
     """A cluster to make or complete.
 
-    Attributes:
-        wishes: the options; those not given have the cluster's values.
-        cluster: the present one, or None.
-        add: pools to make.
-        renew: failed pools, to delete and make again.
-        kept: pools that stay as they are.
-        notes: sentences that the user should read before agreeing.
+    `wishes` not given have the cluster's values; `renew` are failed pools to delete and make again.
     """
 
     wishes: ClusterOptions
@@ -35,22 +29,18 @@ class ClusterPlan:
 
     @property
     def name(self) -> str:
-        """Return the cluster's name."""
         return self.wishes.cluster
 
     @property
     def private(self) -> bool:
-        """Return True if nodes get no public addresses."""
         return bool(self.wishes.private_nodes)
 
     @property
     def changes(self) -> bool:
-        """Return True if there is something to do."""
         return self.cluster is None or bool(self.add or self.renew)
 
     @property
     def system(self) -> GkePool:
-        """Return the pool of GKE's own pods, present or planned."""
         made = system_pool(self.wishes.node_account)
         return next((pool for pool in self.kept if pool.name == SYSTEM), made)
 
@@ -84,7 +74,6 @@ def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> Cluste
 
 
 def _settled(wishes: ClusterOptions, cluster: GkeCluster) -> ClusterOptions:
-    """Return the options, those not given with the cluster's values."""
     account = next((pool.account for pool in cluster.pools if pool.name == SYSTEM), "")
     return replace(
         wishes,
@@ -96,7 +85,6 @@ def _settled(wishes: ClusterOptions, cluster: GkeCluster) -> ClusterOptions:
 
 
 def _unmet(wishes: ClusterOptions, cluster: GkeCluster) -> list[str]:
-    """Return a sentence for each option that only a new cluster could have."""
     pairs = (
         ("--network", wishes.network, cluster.network),
         ("--subnetwork", wishes.subnetwork, cluster.subnetwork),
@@ -113,7 +101,6 @@ def _unmet(wishes: ClusterOptions, cluster: GkeCluster) -> list[str]:
 
 
 def upgrade_notes(location: GkeLocation, cluster: GkeCluster) -> list[str]:
-    """Return a sentence if GKE might upgrade nodes of the cluster, with the command against it."""
     if cluster.pinned:
         return []
     command = pin(location.project, cluster.zone, cluster.name)

@@ -24,17 +24,12 @@ class GkePool:
     """A node pool.
 
     Attributes:
-        machine: Compute Engine's machine type.
         accelerator: GKE's name of the GPU; empty for none.
         gpus: in one machine.
-        spot: rented as spot, not on demand.
-        min_nodes: always present.
-        max_nodes: at once.
         driver: that GKE installs, `LATEST` or `DEFAULT`; empty for none.
         max_run_s: after which a node ends, with its pods; 0 for never.
-        account: e-mail address of the nodes' service account; empty for Compute Engine's default.
-        status: GKE's, such as `RUNNING`; empty for a planned pool.
-        reason: why it is not RUNNING.
+        account: e-mail address; empty for Compute Engine's default.
+        status: empty for a planned pool.
     """
 
     name: str
@@ -51,7 +46,6 @@ class GkePool:
     reason: str = field(default="", compare=False)
 
     def differences(self, wished: "GkePool") -> Iterator[str]:
-        """Yield a clause for each difference from the requested pool."""
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(wished, each.name)
             if each.compare and mine != theirs:
@@ -59,21 +53,18 @@ class GkePool:
 
 
 def system_pool(account: str = "") -> GkePool:
-    """Return the pool of GKE's own pods."""
     return GkePool(SYSTEM, SYSTEM_MACHINE, min_nodes=1, account=account)
 
 
 def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
-    """Return the name of a pool, such as `nvidia-h100-80gb-x8-spot`."""
     return accelerator + (f"-x{gpus}" if gpus > 1 else "") + ("-spot" if spot else "")
 
 
 def pool_message(pool: GkePool, kept_by_gke: bool) -> gke.NodePool:
     """Return the pool in the API's form. The cluster decides about public addresses.
 
-    Args:
-        kept_by_gke: GKE repairs and upgrades the nodes, as a release channel demands; the cluster's
-            maintenance exclusion postpones upgrades. Otherwise GKE leaves the machines alone.
+    With `kept_by_gke`, GKE repairs and upgrades the nodes, as a release channel demands; the cluster's
+    maintenance exclusion postpones upgrades. Otherwise GKE leaves the machines alone.
     """
     # no measurement runs in the system pool, and every other pool depends on it
     repairs = kept_by_gke or pool.name == SYSTEM
@@ -123,7 +114,6 @@ def _node_config(pool: GkePool) -> gke.NodeConfig:
 
 
 def read_pool(message: gke.NodePool) -> GkePool:
-    """Return the pool of an answer of the API."""
     config, scaled = message.config, message.autoscaling
     accelerator = config.accelerators[0] if config.accelerators else gke.AcceleratorConfig()
     driver = accelerator.gpu_driver_installation_config.gpu_driver_version

@@ -1,4 +1,4 @@
-"""The jobs' namespace and secret, and the worker's rights, as by `kubectl apply` of role.yaml."""
+"""The jobs' namespace and secret, and the worker's rights."""
 
 import asyncio
 import base64
@@ -23,7 +23,6 @@ Object = dict[str, Any]
 
 
 def apply(kubeconfig: Path, secret: Mapping[str, str], file: Path = ROLE) -> None:
-    """Create or update a file's objects, and a secret with these values."""
     documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
     data = {name: base64.b64encode(value.encode()).decode() for name, value in secret.items()}
     metadata = {"name": SECRET, "namespace": NAMESPACE}
@@ -60,7 +59,6 @@ async def _ensure(client: ApiClient, document: Object) -> None:
 
 
 def _calls(client: ApiClient, kind: str) -> Any:
-    """Return the functions that create and patch objects of a kind."""
     core, rights = CoreV1Api(client), RbacAuthorizationV1Api(client)
     return {
         "Namespace": (core.create_namespace, core.patch_namespace),

@@ -1,4 +1,4 @@
-"""Options of `up`: checked before Google is asked, then turned into node pools."""
+"""Options of `up`, and their node pools."""
 
 import re
 from dataclasses import dataclass
@@ -27,17 +27,14 @@ class ClusterOptions:
 
     Attributes:
         accelerators: GKE's names, with `:COUNT` for several GPUs in one machine.
-        spot: cheaper machines that Google can preempt.
         max_nodes: in each pool at once.
         driver: `LATEST` or `DEFAULT`; None for the accelerator's usual one.
         max_run_hours: after which a node ends; None for never.
         network: a name, or the path of another project's; empty for `default`.
         subnetwork: the same; empty for the network's one in the zone's region.
-        pod_range: the subnetwork's secondary range for pods; empty for one that GKE makes.
-        service_range: the same for services.
-        node_account: the nodes' service account; empty for that of the cluster's other nodes, or Compute
-            Engine's default.
-        private_nodes: without public addresses; None for the cluster's present setting, or public ones.
+        pod_range, service_range: the subnetwork's secondary ranges; empty for those that GKE makes.
+        node_account: empty for that of the cluster's other nodes, or Compute Engine's default.
+        private_nodes: None for the cluster's present setting, or public ones.
     """
 
     cluster: str
@@ -56,7 +53,6 @@ class ClusterOptions:
 
 
 def check_cluster(name: str) -> None:
-    """Raise `GkeError` for a cluster's name that GKE does not accept."""
     if not CLUSTER.fullmatch(name):
         raise GkeError(
             f"--cluster {name!r} must be 1 to 40 small letters, digits and dashes, begin with a letter "
@@ -65,7 +61,6 @@ def check_cluster(name: str) -> None:
 
 
 def check_zone(zone: str) -> None:
-    """Raise `GkeError` for a region or an invalid zone."""
     if REGION.fullmatch(zone):
         raise GkeError(f"--zone {zone!r} is a region: name one of its zones, such as {zone}-a")
     if not ZONE.fullmatch(zone):
@@ -73,7 +68,6 @@ def check_zone(zone: str) -> None:
 
 
 def check(wishes: ClusterOptions) -> None:
-    """Raise `GkeError` for an impossible value, without asking Google."""
     check_cluster(wishes.cluster)
     check_zone(wishes.zone)
     if not wishes.accelerators:
@@ -120,7 +114,7 @@ def _check_network(wishes: ClusterOptions) -> None:
 
 
 def _check_shared(wishes: ClusterOptions) -> None:
-    """Raise `GkeError` if GKE would have to change another project's network, which it is not allowed to."""
+    """Raise `GkeError` if GKE would have to change another project's network."""
     ranges = {"--pod-range": wishes.pod_range, "--service-range": wishes.service_range}
     for option, name in ranges.items():
         if name and not SECONDARY.fullmatch(name):
@@ -133,7 +127,6 @@ def _check_shared(wishes: ClusterOptions) -> None:
 
 
 def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:
-    """Return the requested GPU pools."""
     named = [_parsed(text) for text in wishes.accelerators]
     for name, gpus in named:
         if named.count((name, gpus)) > 1:

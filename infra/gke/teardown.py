@@ -1,4 +1,4 @@
-"""Deletion of a cluster, and a search for leftovers. Safe to repeat."""
+"""Deletion of a cluster. Safe to repeat."""
 
 from infra.gke.api import GkeLocation
 from infra.gke.clusters import find_ours
@@ -7,7 +7,6 @@ from infra.gke.operations import Say, carry_out, settle, under_way, words
 
 
 def take_down(location: GkeLocation, name: str, say: Say) -> None:
-    """Delete our cluster with all its pools, after the operations on it."""
     if find_ours(location, name) is None:
         return
     settle(location, name, say)
@@ -24,7 +23,6 @@ def take_down(location: GkeLocation, name: str, say: Say) -> None:
 
 
 def left(location: GkeLocation, name: str) -> list[str]:
-    """Return a line for each object of our cluster that GKE has."""
     try:
         cluster = find_ours(location, name)
     except Foreign:  # another owner has taken the name since
@@ -40,7 +38,6 @@ def left(location: GkeLocation, name: str) -> list[str]:
 
 
 def unseen(project: str, name: str) -> str:
-    """Return leftovers that GKE's API does not show, with the commands to list them."""
     look = f"gcloud compute {{}} list --project {project}"
     return (
         "disks of volume claims, load balancers' addresses and a Cloud NAT of your own are "

@@ -1,1 +1,1 @@
-"""The container image of jobs: recipe, flavours, build and push."""
+"""The container image of jobs."""

@@ -1,4 +1,4 @@
-"""The build context of an image: its files, and a hash of them."""
+"""The build context of an image."""
 
 import hashlib
 import os
@@ -18,16 +18,13 @@ NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
 class Inputs:
     """A build's inputs from outside the checkout.
 
-    Attributes:
-        wheels: folder of wheels that precede any index; the flavour's own index is then not asked.
-        ca_bundle: certificates for the package index; used only while building.
+    `wheels` precede any index and replace the flavour's own; `ca_bundle` is used only while building.
     """
 
     wheels: Path | None = None
     ca_bundle: Path | None = None
 
     def check(self) -> None:
-        """Raise `ImageError` for a path without wheels or certificates."""
         if self.wheels and not list(self.wheels.glob("*.whl")):
             raise ImageError(f"--wheels {self.wheels} holds no wheels (*.whl); name a folder that holds some")
         if self.ca_bundle and not self.ca_bundle.is_file():
@@ -35,7 +32,6 @@ class Inputs:
 
 
 def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> None:
-    """Write a flavour's build context into an empty folder."""
     packages = folder / "packages"
     for name in ("wheels", "certs"):
         (packages / name).mkdir(parents=True)
@@ -57,7 +53,6 @@ def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> N
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make a hard link, since wheels are large; else copy."""
     try:
         os.link(source.resolve(), target)
     except OSError:
@@ -82,6 +77,5 @@ def revision(root: Path = ROOT) -> str:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Return the output of a git command."""
     command = ["git", "-C", str(root), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

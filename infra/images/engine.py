@@ -1,4 +1,4 @@
-"""docker or podman, whichever works here: build, tag, log in and push."""
+"""docker or podman, whichever works here."""
 
 import json
 import platform
@@ -16,7 +16,6 @@ NONE = "neither docker nor podman works here; install podman, or start Docker (`
 
 
 def choose(name: str | None = None) -> str:
-    """Return docker if its daemon answers, else podman."""
     if name and name not in ENGINES:
         raise ImageError(f"engine {name!r} is unknown; there are {', '.join(ENGINES)}")
     if name and not shutil.which(name):
@@ -31,12 +30,11 @@ def choose(name: str | None = None) -> str:
 
 
 def answers(*command: str) -> bool:
-    """Return True if a command succeeds."""
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def call(*command: str, stdin: str | None = None) -> str:
-    """Return a command's output; raise `ImageError` with its last line on failure."""
+    """Return a command's output; raise `ImageError` with its last line."""
     done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
@@ -45,10 +43,7 @@ def call(*command: str, stdin: str | None = None) -> str:
 
 
 def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> None:
-    """Build an image from a context, with progress on the terminal.
-
-    Always for x86-64: engines default to this machine's processor, such as a Mac's.
-    """
+    """Build for x86-64: engines default to this machine's processor, such as a Mac's."""
     options = [option for item in arguments.items() for option in ("--build-arg", "=".join(item))]
     host = ["--network", "host"] if engine == "podman" else []
     host += [] if platform.machine() in X86 else ["--platform", "linux/amd64"]
@@ -58,7 +53,6 @@ def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> No
 
 
 def inspect(engine: str, image: str) -> tuple[str, int]:
-    """Return an image's id and its size in bytes."""
     if not answers(engine, "image", "inspect", image):
         raise ImageError(f"the image {image} does not exist here; build it: gridbench image build")
     description = json.loads(call(engine, "image", "inspect", image))[0]
@@ -66,12 +60,11 @@ def inspect(engine: str, image: str) -> tuple[str, int]:
 
 
 def log_in(engine: str, registry: str, user: str, password: str) -> None:
-    """Log in to a registry; standard input hides the password from process lists."""
+    """Use standard input, which hides the password from process lists."""
     call(engine, "login", "--username", user, "--password-stdin", registry, stdin=password)
 
 
 def push(engine: str, image: str, target: str) -> str:
-    """Push an image under another name; return its digest."""
     call(engine, "tag", image, target)
     if engine == "podman":
         with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +76,6 @@ def push(engine: str, image: str, target: str) -> str:
 
 
 def digest_of(references: Sequence[str], target: str) -> str:
-    """Return the digest in the repository of `target`."""
     hub = "docker.io/"  # docker leaves it out of names
     repository = target.rpartition(":")[0].removeprefix(hub)
     for text in references:

@@ -1,7 +1,7 @@
-"""Errors of building, pushing and freezing images; every function of the room can raise one."""
+"""Errors of images; every function of the room can raise one."""
 
 from infra.errors import InfraError
 
 
 class ImageError(InfraError):
-    """An image or a frozen reference can't be made; the message says how to fix it."""
+    """An image or a frozen reference can't be made."""

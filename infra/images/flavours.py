@@ -31,11 +31,7 @@ explicit = true
 class Flavour:
     """A kind of image: its torch build, and the GPUs and drivers that it supports.
 
-    Attributes:
-        torch: the requirement, with its local version.
-        index: address of the package index that has this build.
-        minimum_driver: oldest NVIDIA driver; None for CPU builds.
-        capabilities: compute capabilities with kernels.
+    `minimum_driver` is NVIDIA's, None for CPU builds; `capabilities` are compute capabilities with kernels.
     """
 
     name: str
@@ -46,13 +42,11 @@ class Flavour:
 
 
 def load(path: Path = FILE) -> dict[str, Any]:
-    """Return the data file."""
     loaded: dict[str, Any] = yaml.safe_load(path.read_text())
     return loaded
 
 
 def flavours(path: Path = FILE) -> dict[str, Flavour]:
-    """Return all flavours by name."""
     entries = load(path)["flavours"].items()
     return {
         name: Flavour(name, **entry | {"capabilities": tuple(entry.get("capabilities", ()))})
@@ -61,7 +55,6 @@ def flavours(path: Path = FILE) -> dict[str, Flavour]:
 
 
 def flavour(name: str) -> Flavour:
-    """Return a flavour by name; raise `ImageError` for an unknown one."""
     all_flavours = flavours()
     if name not in all_flavours:
         raise ImageError(f"flavour {name!r} is unknown; there are {', '.join(all_flavours)}")
@@ -69,22 +62,19 @@ def flavour(name: str) -> Flavour:
 
 
 def lane_packages(root: Path = ROOT) -> list[str]:
-    """Return the dependencies of a lane, without torch."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     without = {*load()["left_out"], "torch"}
     return [line for line in project["dependencies"] if package(line) not in without]
 
 
 def requirements(chosen: Flavour, root: Path = ROOT) -> list[str]:
-    """Return the dependencies of a lane, and the torch build."""
     return [*lane_packages(root), chosen.torch]
 
 
 def project(chosen: Flavour, has_build: bool, root: Path = ROOT) -> str:
     """Return the pyproject.toml that uv installs: only torch comes from its own index.
 
-    Args:
-        has_build: the wheels include torch, so no index is asked for it.
+    If the wheels include torch (`has_build`), no index is asked for it.
     """
     lines = ["[project]", 'name = "lane"', 'version = "0"']
     text = "\n".join([*lines, f"dependencies = {json.dumps(requirements(chosen, root), indent=1)}", ""])
@@ -92,12 +82,10 @@ def project(chosen: Flavour, has_build: bool, root: Path = ROOT) -> str:
 
 
 def package(requirement: str) -> str:
-    """Return a requirement's package name."""
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
 
 
 def pin(name: str, root: Path = ROOT) -> str:
-    """Return a package's version and hashes in requirements.lock."""
     text = (root / "requirements.lock").read_text()
     if not (found := re.search(rf"^{re.escape(name)}==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)):
         raise ImageError(f"{name} is not in requirements.lock, which infra/lock.sh makes")
@@ -105,7 +93,6 @@ def pin(name: str, root: Path = ROOT) -> str:
 
 
 def locked(root: Path = ROOT) -> dict[str, str]:
-    """Return the versions of requirements.lock, and torch's."""
     pins = (root / "requirements.lock").read_text().splitlines()
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     pins += [line for line in project["dependencies"] if package(line) == "torch"]

@@ -1,4 +1,4 @@
-"""A frozen copy of this environment: only the machine can change its times."""
+"""A frozen copy of this environment."""
 
 import json
 import os
@@ -73,12 +73,11 @@ def standing(say: Say) -> Reference:
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
-    """Return the command of one repeat; -P excludes the working directory's modules."""
     return (str(_python(folder)), "-P", "-m", "workloads")
 
 
 def id_of(folder: Path) -> str | None:
-    """Return the id of a folder's reference, or None; raise `ImageError` if its Python fails."""
+    """Raise `ImageError` if the reference's Python fails."""
     try:
         return _call([str(_python(folder)), "-P", "-c", ASK]) or None
     except OSError:
@@ -86,7 +85,6 @@ def id_of(folder: Path) -> str | None:
 
 
 def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
-    """Copy the workloads of this checkout, and those of GRIDBENCH_WORKLOADS."""
     shutil.copytree(CODE, target, ignore=NOT_COPIED)
     more = (os.environ if environ is None else environ).get("GRIDBENCH_WORKLOADS")
     if more and not Path(more).is_dir():
@@ -109,7 +107,6 @@ def _same(folder: Path, expected_id: str) -> Reference:
 
 
 def _install(folder: Path, scratch: Path, say: Say) -> None:
-    """Make an environment with a measuring process's packages, as installed here."""
     needed = _needed()
     say(f"an environment in {folder}: {', '.join(f'{name} {d.version}' for name, d in needed.items())}")
     _call([sys.executable, "-m", "venv", "--without-pip", str(folder)])
@@ -122,7 +119,6 @@ def _install(folder: Path, scratch: Path, say: Say) -> None:
 
 
 def _needed() -> dict[str, Distribution]:
-    """Return a measuring process's installed packages, with dependencies, by name."""
     found: dict[str, Distribution] = {}
     names = [*PACKAGES]
     while names:
@@ -164,7 +160,6 @@ def _install_by_pip(folder: Path, scratch: Path) -> None:
 
 
 def _put_code(folder: Path, code: Path, reference_id: str) -> None:
-    """Install and compile the workloads, and mark them as frozen."""
     package = Path(_call([str(_python(folder)), "-P", "-c", WHERE])) / "workloads"
     shutil.copytree(code, package)
     note = {"id": reference_id, "frozen_at": datetime.now(UTC).isoformat(timespec="seconds"), **versions()}

@@ -23,9 +23,9 @@ IMAGE = re.compile(r"(?P<repository>.+?)(:(?P<tag>[\w.-]+))?(@(?P<digest>sha256:
 
 
 def has_helper(host: str) -> bool:
-    """Return True if docker's settings have a credential helper for a registry; podman uses it, too.
+    """Return True if docker's settings have a credential helper; podman uses it, too.
 
-    `gcloud auth configure-docker` sets one. Amazon's helper accepts no password, so a login would fail.
+    Amazon's helper accepts no password, so a login would fail.
     """
     folder = Path(os.environ.get("DOCKER_CONFIG") or home() / ".docker")
     try:
@@ -36,7 +36,7 @@ def has_helper(host: str) -> bool:
 
 
 def sign_in(repository: str) -> tuple[str, str] | None:
-    """Return user and password for a repository's registry; None if the user must log in."""
+    """Return user and password; None if the user must log in."""
     host = repository.partition("/")[0]
     if has_helper(host):
         return None
@@ -54,13 +54,12 @@ def pushed_digest(repository: str, tag: str) -> str | None:
 
 
 def ecr_region(repository: str) -> str | None:
-    """Return the region of a repository in ECR; None for other registries."""
     match = ECR_HOST.fullmatch(repository.partition("/")[0])
     return match["region"] if match else None
 
 
 def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
-    """Fetch user and password for a region's registry, valid for twelve hours."""
+    """Fetch user and password, valid for twelve hours."""
     try:
         client = client or boto3.client("ecr", region_name=region)
         token = client.get_authorization_token()["authorizationData"][0]["authorizationToken"]
@@ -71,7 +70,6 @@ def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
 
 
 def ecr_digest(repository: str, tag: str) -> str | None:
-    """Return the digest of a tag or a digest in ECR; None if it has no such image."""
     host, _, name = repository.partition("/")
     match = ECR_HOST.fullmatch(host)
     assert match, f"{host} is not ECR's"
@@ -89,7 +87,7 @@ def ecr_digest(repository: str, tag: str) -> str | None:
 
 
 def check_exists(image: str) -> str:
-    """Return why it is unknown whether an image exists, or an empty text if it does; raise if ECR lacks it."""
+    """Return why it is unknown whether an image exists, or "" if it does; raise if ECR lacks it."""
     match = IMAGE.fullmatch(image)
     if not match or not ecr_region(repository := match["repository"]):
         return "only images of ECR are looked up"
@@ -106,7 +104,7 @@ def check_exists(image: str) -> str:
 
 
 def google_credentials(host: str) -> tuple[str, str]:
-    """Fetch user and password for a registry, valid for an hour, with Google's default credentials."""
+    """Fetch user and password, valid for an hour, with Google's default credentials."""
     import google.auth  # slow to import
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import Request

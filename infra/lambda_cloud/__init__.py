@@ -1,1 +1,1 @@
-"""Lambda's cloud: boxes rented within a price and a deadline, and always given back."""
+"""Boxes of Lambda's cloud, rented within a price and a deadline."""

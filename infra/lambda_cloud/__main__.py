@@ -1,6 +1,6 @@
 """One sweep, for a schedule on another machine: `python -m infra.lambda_cloud`, with LAMBDA_API_KEY set.
 
-Needs httpx, anyio, tenacity, pydantic and pydantic-settings, and no other package.
+Needs only httpx, anyio, tenacity, pydantic and pydantic-settings.
 """
 
 import asyncio
@@ -13,8 +13,6 @@ from infra.lambda_cloud.janitor import Swept, sweep
 
 
 def main() -> int:
-    """Give back overdue boxes; return 0 if none is left."""
-
     async def sweep_once() -> Swept:
         async with LambdaApi(api_key(), api_url()) as api:
             return await sweep(api, datetime.now(UTC), print)

@@ -1,4 +1,4 @@
-"""Client of Lambda's API: keeps its rate limit, retries only repeatable calls, launches only once."""
+"""Client of Lambda's API."""
 
 import os
 import ssl
@@ -45,7 +45,6 @@ TERMINATED = TypeAdapter(dict[str, list[LambdaInstance]])
 
 
 def api_key() -> str:
-    """Return the API key from the environment."""
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
         raise LambdaError(f"Lambda's API needs a key: set {KEY_VARIABLE} to one from {KEYS_PAGE}")
@@ -55,7 +54,6 @@ def api_key() -> str:
 
 
 def api_url() -> str:
-    """Return the API's address, which the environment can change."""
     url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/") or URL
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -85,7 +83,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 class LambdaApi:
-    """The calls that renting needs; an async context manager.
+    """The calls that renting needs.
 
     Every method can raise a `LambdaError`: `KeyRefused` for a refused key or account, `Unavailable` after
     `pace.patience_s` seconds of failures, and those that it names.
@@ -123,7 +121,6 @@ class LambdaApi:
         await self._client.aclose()
 
     async def offers(self) -> dict[str, LambdaOffer]:
-        """Return instance types by name, with price and the regions that report capacity."""
         return self._read(OFFERS, await self._surely("listing instance types", "GET", "instance-types"))
 
     async def instances(self) -> list[LambdaInstance]:
@@ -131,19 +128,18 @@ class LambdaApi:
         return self._read(INSTANCES, await self._surely("listing instances", "GET", "instances"))
 
     async def instance(self, instance_id: str) -> LambdaInstance:
-        """Return one instance; raise `NotFound` if it does not exist."""
+        """Raise `NotFound` if the instance does not exist."""
         path = f"instances/{quote(instance_id, safe='')}"
         return self._read(INSTANCE, await self._surely(f"looking at {instance_id}", "GET", path))
 
     async def terminate(self, instance_ids: Sequence[str]) -> list[LambdaInstance]:
-        """End instances; return those reported as ended, which can be fewer."""
+        """Return the instances reported as ended, which can be fewer."""
         body = {"instance_ids": list(instance_ids)}
         doing = f"giving back {', '.join(instance_ids)}"
         answer = await self._surely(doing, "POST", TERMINATE, body)
         return self._read(TERMINATED, answer).get("terminated_instances", [])
 
     async def ssh_keys(self) -> list[SshKey]:
-        """Return the account's public keys."""
         return self._read(SSH_KEYS, await self._surely("listing SSH keys", "GET", "ssh-keys"))
 
     async def add_ssh_key(self, name: str, public_key: str) -> SshKey:
@@ -164,7 +160,6 @@ class LambdaApi:
         return await self._again()(attempt)
 
     async def remove_ssh_key(self, key_id: str) -> None:
-        """Delete a public key, if it exists."""
         try:
             path = f"ssh-keys/{quote(key_id, safe='')}"
             await self._surely(f"removing the SSH key {key_id}", "DELETE", path)
@@ -177,11 +172,7 @@ class LambdaApi:
     async def launch(
         self, request: LaunchRequest, ours: set[str] | None = None, patience_s: float | None = None
     ) -> str:
-        """Rent one instance and return its id.
-
-        Args:
-            patience_s: of the retries; at most the pace's.
-            ours: receives the id at once, so that a cancelled caller has it.
+        """Rent one instance and return its id; `ours` receives it at once, for a cancelled caller.
 
         Raises:
             NoCapacity: the type is not available in the region now.
@@ -222,7 +213,7 @@ class LambdaApi:
         return instance_id
 
     async def _look_for(self, name: str, lost: LambdaError) -> str:
-        """Return the instance of a launch without an answer; raise `lost`, or `Doubtful` if the API fails."""
+        """Return a launch without an answer; raise `lost`, or `Doubtful` if the API fails."""
         for _ in range(LOOKS):
             await anyio.sleep(self.pace.look_s)
             try:
@@ -237,7 +228,6 @@ class LambdaApi:
         raise lost
 
     async def _surely(self, doing: str, method: str, path: str, body: Any = None) -> Any:
-        """Repeat a safely repeatable request until it is answered."""
         return await self._again()(self._ask, doing, method, path, body)
 
     def _again(self, patience_s: float | None = None) -> AsyncRetrying:

@@ -1,4 +1,4 @@
-"""The boot of a box, from its launch until it answers."""
+"""The boot of a box."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,6 @@ class BoxRefusesUs(BadBox):
 
 
 async def greets(ip: str, port: int = SSH_PORT) -> bool:
-    """Return True if an SSH server answers there."""
     heard = b""
     try:
         with anyio.fail_after(GREETING_WITHIN_S):
@@ -47,7 +46,7 @@ async def greets(ip: str, port: int = SSH_PORT) -> bool:
 
 
 def lets_in(user: str, private_key: str, host_key: str, port: int = SSH_PORT) -> Answers:
-    """Return a test for a box's login and host key; it raises a refusal."""
+    """Return a test that raises a refusal."""
 
     async def key_of(name: str) -> str:
         return private_key
@@ -62,15 +61,7 @@ def lets_in(user: str, private_key: str, host_key: str, port: int = SSH_PORT) ->
 
 @dataclass(slots=True)
 class Boot:
-    """The boot of one instance, from its launch to a login.
-
-    Attributes:
-        answers: returns True if the box at an address accepts our login.
-        say: reports at once that a box refuses our login.
-        limit: the end of the boot, on the monotonic clock.
-        state: the last observation, as text.
-        refused_at: the first refusal, on the monotonic clock.
-    """
+    """The boot of one instance; `limit` and `refused_at` are on the monotonic clock."""
 
     answers: Answers
     say: Say
@@ -79,7 +70,7 @@ class Boot:
     refused_at: float | None = None
 
     async def lets_us_in(self, instance: LambdaInstance) -> bool:
-        """Return True once the box accepts our login. Raise `BadBox` if it never will."""
+        """Return True once the box accepts our login; raise `BadBox` if it never will."""
         if instance.status in LOST:
             raise BadBox(f"it is {instance.status}")
         self.state = f"it is {instance.status}, {'with' if instance.ip else 'without'} an address"
@@ -115,8 +106,7 @@ async def booted(
 ) -> LambdaInstance:
     """Wait until an instance accepts our login; raise `BadBox` if it ended, or at the boot's limit.
 
-    Args:
-        meanwhile: receives every list of the account's instances.
+    `meanwhile` receives every list of the account's instances.
     """
     began = time.monotonic()
     seen = False

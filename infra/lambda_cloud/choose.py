@@ -1,4 +1,4 @@
-"""Choice of the instance types and regions to try, in order."""
+"""Choice of the instance types and regions to try."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,11 +17,9 @@ class Wish:
     """The acceptable kinds of box, and the limits.
 
     Attributes:
-        instance_types: in the order of preference.
+        instance_types, regions: in the order of preference; None for any region.
         until: the last moment of a launch; an instance that boots then continues.
         boot_within_s: from the launch until SSH answers; slower boxes are given back.
-        most_usd_per_hour: more expensive types are not rented.
-        regions: in the order of preference; None for any.
         boxes: how many are tried one after another if they boot badly, at most 9.
     """
 
@@ -76,7 +74,6 @@ def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
 def launch_options(
     wish: Wish, offers: Mapping[str, LambdaOffer], failed: Counter[tuple[str, str]]
 ) -> list[LaunchOption]:
-    """Return the options with capacity by preference, failed ones last."""
     options: list[LaunchOption] = []
     for name in affordable(wish, offers):
         offer = offers[name]

@@ -1,4 +1,4 @@
-"""Errors of Lambda, each one sentence without a key; every function that asks its API can raise one."""
+"""Errors of Lambda; every function that asks its API can raise one."""
 
 import json
 import re
@@ -18,7 +18,7 @@ LONGEST_PAUSE_S = 600.0  # longer waits in a Retry-After are ignored
 
 
 class LambdaError(InfraError):
-    """A problem with Lambda that the user can fix or wait out; the message says how."""
+    """A problem with Lambda that the user can fix or wait out."""
 
 
 class NoCapacity(LambdaError):
@@ -58,7 +58,7 @@ class Unavailable(LambdaError):
 
     Attributes:
         perhaps_done: the request might have been carried out, with only the answer lost.
-        after_s: seconds to wait before the next request, if the API states them.
+        after_s: to wait before the next request, if the API states it.
     """
 
     def __init__(self, text: str, *, perhaps_done: bool = True, after_s: float = 0.0) -> None:
@@ -94,12 +94,7 @@ def tidy(text: str, secrets: Sequence[str] = ()) -> str:
 def refusal(
     doing: str, status: int, body: str, retry_after: str = "", secrets: Sequence[str] = ()
 ) -> LambdaError:
-    """Return the error for an unsuccessful answer.
-
-    Args:
-        doing: the request in words, such as `launching gpu_1x_a10 in us-west-1`.
-        retry_after: the header of that name.
-    """
+    """Return the error for an answer to `doing`, such as `launching gpu_1x_a10 in us-west-1`."""
     error = _error_of(body)
     code, message = (tidy(str(error.get(part) or ""), secrets) for part in ("code", "message"))
     text = f"{doing}: {message or 'no reason given'} (HTTP {status}{f', {code}' if code else ''})"
@@ -121,7 +116,6 @@ def refusal(
 
 
 def _error_of(body: str) -> dict[str, Any]:
-    """Return the documented error object, or an empty one."""
     try:
         error = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):

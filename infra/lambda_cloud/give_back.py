@@ -1,4 +1,4 @@
-"""Return of rented instances until their end is observed, because they cost until then."""
+"""Return of rented instances until their end is observed."""
 
 import time
 from collections.abc import Callable
@@ -50,8 +50,7 @@ def tell(say: Say, words: str) -> None:
 async def give_back(api: LambdaApi, instance_id: str) -> None:
     """End an instance and wait for its observed end, also when cancelled.
 
-    Raises:
-        NotReturned: no end within `api.pace.return_s` seconds.
+    `NotReturned` after `api.pace.return_s` seconds.
     """
     await unbroken(_give_back(api, instance_id))
 
@@ -97,8 +96,7 @@ async def _end(api: LambdaApi, instance_id: str) -> tuple[str | None, str]:
 async def clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None:
     """Give back all launches of a lease and its SSH key, also when cancelled.
 
-    Raises:
-        NotReturned: with a sentence for each instance that might still run.
+    `NotReturned` has a sentence for each instance that might still run.
     """
     await unbroken(_clear(api, lease, rented, say))
 

@@ -18,12 +18,7 @@ KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this, in case c
 
 @dataclass(frozen=True, slots=True)
 class RunningRental:
-    """Our running instance.
-
-    Attributes:
-        cost_usd: so far; None if the start is unknown.
-        overdue: its deadline is over.
-    """
+    """Our running instance; its cost is unknown without its start."""
 
     instance: LambdaInstance
     lease: Lease
@@ -41,7 +36,6 @@ class Swept:
 
 
 async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
-    """Return our running instances, the earliest deadline first."""
     running = [
         RunningRental(instance, lease, lease.cost_usd(now), lease.overdue(now))
         for instance in await api.instances()
@@ -53,8 +47,7 @@ async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
 async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
     """End all overdue instances at once, and delete our unused SSH keys.
 
-    Raises:
-        LambdaError: the instances can't be listed; other failures are in `Swept.problems`.
+    `LambdaError` if the instances can't be listed; other failures are in `Swept.problems`.
     """
     overdue = [rental for rental in await rentals(api, now) if rental.overdue]
     returned, problems = await end(api, overdue, say)
@@ -67,7 +60,6 @@ async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
 
 
 async def end(api: LambdaApi, running: Sequence[RunningRental], say: Say) -> tuple[list[str], list[str]]:
-    """Give these back at once; return the ended ids, and a sentence for each failure."""
     ended = await asyncio.gather(*(_returned(api, rental, say) for rental in running))
     returned = [r.instance.id for r, problem in zip(running, ended, strict=True) if not problem]
     return returned, [problem for problem in ended if problem]
@@ -86,7 +78,6 @@ async def _returned(api: LambdaApi, rental: RunningRental, say: Say) -> str:
 
 
 async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: Say) -> list[str]:
-    """Delete unused keys past their deadline; return a sentence for each failure."""
     used = {name for i in await api.instances() if not i.ended for name in i.ssh_key_names}
     failures = []
     for key in await api.ssh_keys():
@@ -104,10 +95,7 @@ async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: S
 
 
 async def sweep_overdue(say: Say, pace: ApiPace | None = None) -> None:
-    """Give back every renter's overdue instances, since a dead one can't; three calls if there are none.
-
-    A failure is reported and stops nothing else.
-    """
+    """Give back every renter's overdue instances, since a dead one can't; report failures."""
     key, url = api_key(), api_url()
     try:
         async with LambdaApi(key, url, pace or HASTE) as api:

@@ -1,4 +1,4 @@
-"""The lease of a rented instance: run and deadline, in its tags because the API knows neither."""
+"""The lease of a rented instance, kept in its tags."""
 
 import math
 import re
@@ -29,7 +29,6 @@ class Lease:
 
     Attributes:
         since: the launch; None before it, or if unknown.
-        until: the deadline of its return.
         name: of instance and SSH key; unique, with the deadline in it, because a key has no time.
     """
 
@@ -51,18 +50,15 @@ class Lease:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Return the lease as an instance's tags."""
         since = {SINCE: _text(self.since)} if self.since else {}
         price = f"{self.usd_per_hour:.4f}"
         marks = {RUN: self.run, HARDWARE: self.hardware, UNTIL: _text(self.until), USD_PER_HOUR: price}
         return marks | since
 
     def overdue(self, now: datetime) -> bool:
-        """Return True after its deadline."""
         return now >= self.until
 
     def cost_usd(self, now: datetime) -> float | None:
-        """Return its cost so far; None if its start is unknown."""
         if self.since is None:
             return None
         minutes = math.ceil(max((now - self.since).total_seconds(), 0.0) / BILLED_BY_S)
@@ -73,7 +69,6 @@ class Lease:
         return self.name if number == 1 else f"{self.name}-{number}"
 
     def owns(self, instance: LambdaInstance) -> bool:
-        """Return True if an instance was launched for this lease."""
         names = re.escape(self.name) + r"(-\d)?"
         return bool(self.name) and re.fullmatch(names, instance.name or "") is not None
 
@@ -89,9 +84,8 @@ def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.
 def lease_of(instance: LambdaInstance) -> Lease | None:
     """Return the lease in an instance's tags; None for another owner's instance.
 
-    Without tags the deadline comes from the name. An unreadable deadline counts as a day after the start,
-    because the box can still be measuring. If the start is unreadable too, the deadline is long past, because
-    otherwise the box would never end.
+    Without tags the deadline comes from the name. An unreadable one counts as a day after the start, because
+    the box can still be measuring; without a readable start it is long past, so that the box ends.
     """
     tags = instance.tags
     if RUN not in tags:
@@ -115,13 +109,12 @@ def _lease_of_name(instance: LambdaInstance) -> Lease | None:
 
 
 def lease_name(name: str | None) -> str | None:
-    """Return the lease's name in that of our instance or SSH key, else None."""
+    """Return None for an instance or key of another owner."""
     match = NAME.fullmatch(name or "")
     return match["lease"] if match else None
 
 
 def deadline_of(name: str) -> datetime | None:
-    """Return the deadline in the name of our instance or SSH key, else None."""
     match = NAME.fullmatch(name)
     if not match:
         return None

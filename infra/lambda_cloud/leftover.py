@@ -1,4 +1,4 @@
-"""Leftovers of a crashed holder of a box: found by the name of its lease, and removed."""
+"""Leftovers of a crashed holder of a box."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -20,12 +20,7 @@ PAGE = 200  # the most that Prefect's API returns at once
 async def return_earlier(
     api: LambdaApi, client: PrefectClient, run: str, hardware: str, in_use: Names, say: Say
 ) -> None:
-    """Give back a lane's earlier rentals without a holder.
-
-    Args:
-        run, hardware: the lane.
-        in_use: returns the names of the leases that others hold.
-    """
+    """Give back a lane's earlier rentals without a holder; `in_use` returns the leases that others hold."""
     leases = [
         lease for instance in await api.instances() if not instance.ended and (lease := lease_of(instance))
     ]
@@ -41,14 +36,13 @@ async def return_earlier(
 
 
 async def return_all(api: LambdaApi, name: str, say: Say) -> None:
-    """Give back all launches of a lease's name and its SSH key; raise `NotReturned` if one might still run."""
+    """Give back all launches and the SSH key; raise `NotReturned` if one might still run."""
     deadline = deadline_of(name)
     if deadline is not None:
         await clear(api, Lease("unknown", "unknown", None, deadline, 0.0, name), Rented(doubt=True), say)
 
 
 async def delete_block(client: PrefectClient, name: str) -> None:
-    """Delete the Secret block of that name, if it exists."""
     try:
         block = await client.read_block_document_by_name(name, BLOCK_TYPE, include_secrets=False)
         await client.delete_block_document(block.id)
@@ -57,7 +51,6 @@ async def delete_block(client: PrefectClient, name: str) -> None:
 
 
 async def sweep_blocks(client: PrefectClient, now: datetime) -> list[str]:
-    """Delete Secret blocks long past their deadline; return their names."""
     names: list[str] = []
     while True:
         page = await client.read_block_documents_by_type(

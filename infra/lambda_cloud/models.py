@@ -1,4 +1,4 @@
-"""Requests to Lambda's API, and the parts of its answers that are read (OpenAPI document 1.8.3)."""
+"""Requests to Lambda's API and its answers (OpenAPI document 1.8.3)."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ TagValue = Annotated[str, StringConstraints(max_length=128)]
 
 
 class LambdaModel(BaseModel):
-    """A part of an answer, without other fields such as an instance's Jupyter token."""
+    """A part of an answer; unread fields are dropped, such as an instance's Jupyter token."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -46,7 +46,6 @@ class LambdaInstanceType(LambdaModel):
 
     @property
     def usd_per_hour(self) -> float:
-        """Return the price in US dollars an hour."""
         return round(self.price_cents_per_hour / 100, 4)
 
 
@@ -69,18 +68,15 @@ class LambdaOffer(LambdaModel):
 
 
 def _by_key(tags: Any) -> Any:
-    """Turn the API's list of {key, value}, or null, into a mapping."""
     if isinstance(tags, list):
         return {tag.get("key"): tag.get("value") for tag in tags if isinstance(tag, dict)}
     return tags or {}
 
 
 class LambdaInstance(LambdaModel):
-    """A rented machine.
+    """A rented machine; its public `ip` comes some time after the launch.
 
-    Attributes:
-        status: booting, active, unhealthy, terminated, terminating, preempted, or an unknown one.
-        ip: public address, which comes some time after the launch.
+    `status` is booting, active, unhealthy, terminated, terminating, preempted, or an unknown one.
     """
 
     id: str
@@ -94,7 +90,6 @@ class LambdaInstance(LambdaModel):
 
     @property
     def ended(self) -> bool:
-        """Return True if it has been given back."""
         return self.status in ENDED
 
 
@@ -113,7 +108,7 @@ class Launched(LambdaModel):
 
 
 class LaunchRequest(BaseModel):
-    """A launch of one instance, found again by its unique name if the answer is lost."""
+    """A launch of one instance, found by its unique name if the answer is lost."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -132,6 +127,5 @@ class LaunchRequest(BaseModel):
         return text
 
     def body(self) -> dict[str, Any]:
-        """Return the request in the API's form."""
         tags = [{"key": key, "value": value} for key, value in self.tags.items()]
         return {**self.model_dump(exclude_none=True, mode="json"), "tags": tags}

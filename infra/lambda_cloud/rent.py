@@ -1,4 +1,4 @@
-"""Rental of a box from Lambda within a deadline and a price; it is returned however the run ends."""
+"""Rental of a box within a deadline and a price."""
 
 import asyncio
 import dataclasses
@@ -29,13 +29,7 @@ SAME_AGAIN = "another box would do the same, so none is rented: docs/lambda.md s
 
 @dataclass(frozen=True, slots=True)
 class RentedBox:
-    """A rented machine that answers.
-
-    Attributes:
-        host_key: a line `ssh-ed25519 …`.
-        private_key: of `user`, in OpenSSH's format.
-        lease: as in the instance's tags, with start and price.
-    """
+    """A rented machine that answers; `host_key` is a line `ssh-ed25519 …`."""
 
     ip: str
     user: str
@@ -47,12 +41,7 @@ class RentedBox:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One instance of a search.
-
-    Attributes:
-        since: the time of the request.
-        returned: the time of its return because it did not boot; None before.
-    """
+    """One instance of a search, `returned` if it did not boot."""
 
     instance: str
     option: LaunchOption
@@ -63,8 +52,7 @@ class Launch:
 Note = Callable[[Launch], None]
 
 
-def unnoted(launch: Launch) -> None:
-    """Ignore a launch."""
+def unnoted(launch: Launch) -> None: ...
 
 
 @dataclass(slots=True)
@@ -97,13 +85,11 @@ async def rent(
     """Rent a box that answers; its tags hold the lease with the true start and price.
 
     Args:
-        say: receives sentences about the progress.
-        answers: returns True if SSH answers at an address.
         note: receives every launch, and again when its instance failed to boot and is given back.
         held: is kept up to date, so that the caller sees leftovers after an error.
 
     Raises:
-        BadRequest, TooDear: the wish can't be fulfilled; nothing was launched.
+        BadRequest, TooDear: nothing was launched.
         NoCapacity: the deadline passed without a box.
         QuotaExceeded, KeyRefused: at once.
         BadBox: too many in a row booted badly.
@@ -129,13 +115,8 @@ async def rented(
 ) -> AsyncIterator[RentedBox]:
     """Provide a box with fresh keys while the context lasts; then give both back.
 
-    Args:
-        answers: as in `rent`; by default a login with these keys.
-        note, held: as in `rent`.
-
-    Raises:
-        NotReturned: its end was not observed. If the context failed, its own error has this as a note.
-        LambdaError: those of `rent`.
+    `NotReturned` if its end was not observed; if the context failed, as a note of that error. `answers` is by
+    default a login with these keys.
     """
     login, host = key_pair(lease.name), key_pair(lease.name)
     answers = answers or lets_in(USER, login.private, host.public)
@@ -156,7 +137,6 @@ async def rented(
 
 @asynccontextmanager
 async def _cleared_on_failure(api: LambdaApi, lease: Lease, held: Rented, say: Say) -> AsyncIterator[None]:
-    """Give everything back if the body fails, and keep its error."""
     try:
         yield
     except BaseException as error:
@@ -202,7 +182,6 @@ async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
 
 
 async def _return_strays(search: BoxSearch, listed: list[LambdaInstance], keep: str) -> None:
-    """Give back the instances of launches without an answer."""
     done = search.held.returned
     for instance in listed:
         if search.lease.owns(instance) and instance.id not in {keep, *done} and not instance.ended:
@@ -213,7 +192,6 @@ async def _return_strays(search: BoxSearch, listed: list[LambdaInstance], keep: 
 
 
 async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
-    """Launch at the first place with capacity, waiting for it until the deadline."""
     pace, wish = search.api.pace, search.wish
     until = min(wish.until, search.lease.until)
     waits = _waits(pace.wait_s, pace.longest_wait_s)
@@ -274,7 +252,6 @@ class KeyPair:
 
 
 def key_pair(comment: str) -> KeyPair:
-    """Return a fresh key pair with this comment."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()

@@ -1,4 +1,4 @@
-"""The rate of requests to Lambda, and protection of work from cancellation."""
+"""The rate of requests to Lambda."""
 
 import asyncio
 import fcntl
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ApiPace:
-    """The client's rates and patience, in seconds.
+    """The client's rates and patience.
 
     Attributes:
         call_s: between two requests. API document: one a second.
         launch_s: between two launches. API document: one in 12 seconds.
         retry_s: the first wait after a failed request; later ones grow up to `longest_retry_s`.
         patience_s: total time of a request's retries.
-        look_s: between two reads of an instance that boots or ends, or of a lost launch.
+        look_s: between two reads of an instance that boots or ends.
         wait_s: the first wait for capacity; later ones grow up to `longest_wait_s`.
         return_s: total time of attempts to end an instance.
         timeout_s: of one request; the answer to a launch can take long.
@@ -47,7 +47,7 @@ class ApiPace:
 
 
 class HoldSettings(BaseSettings):
-    """The rates of the flow that holds a box, in seconds, from `LAMBDA_RENTAL_POLL_S` and so on."""
+    """The rates of the flow that holds a box, from `LAMBDA_RENTAL_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="LAMBDA_RENTAL_")
 
@@ -68,7 +68,6 @@ class HoldSettings(BaseSettings):
 
     @property
     def api(self) -> ApiPace:
-        """Return the pace of requests to Lambda's API."""
         pace, factor = ApiPace(), self.api_factor
         return replace(
             pace,
@@ -83,7 +82,7 @@ class HoldSettings(BaseSettings):
 
 
 def shared_file(secret: str, what: str) -> Path:
-    """Return the file for the last request of this machine's processes with one API key."""
+    """Return the file with the last request of this machine's processes with one API key."""
     digest = hashlib.sha256(secret.encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"gridbench-lambda-{os.getuid()}-{digest}-{what}"
 
@@ -107,7 +106,6 @@ class Turnstile:
         self._lock = anyio.Lock()
 
     async def wait(self) -> None:
-        """Return when it is this caller's turn."""
         async with self._lock:
             if (pause := self._free_at - self._clock()) > 0:
                 await self._sleep(pause)
@@ -116,7 +114,7 @@ class Turnstile:
             self._free_at = self._clock() + self._every_s
 
     def _taken_s(self) -> float:
-        """Take the turn in the file and return 0, or return the seconds until then."""
+        """Take the turn and return 0, or return the seconds until then."""
         if self._file is None:
             return 0.0
         try:
@@ -137,10 +135,10 @@ class Turnstile:
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work before a cancellation of the caller.
+    """Finish the work before a cancellation of the caller, in a separate task.
 
-    The work is a separate task, because anyio's shield does not stop `Task.cancel`, such as a second
-    Ctrl-C's. A failure of the work becomes the cancellation's cause.
+    anyio's shield does not stop `Task.cancel`, such as a second Ctrl-C's. A failure of the work becomes the
+    cancellation's cause.
     """
     task = asyncio.ensure_future(work)
     stopped: asyncio.CancelledError | None = None

@@ -1,8 +1,4 @@
-"""One rate for all machines with an API key, by optional concurrency limits of the Prefect server.
-
-They only save requests that Lambda would refuse, so waits for them are short, and without them each machine
-keeps its own pace.
-"""
+"""One rate for all machines with an API key, by optional concurrency limits of the Prefect server."""
 
 import time
 
@@ -16,7 +12,6 @@ _off_until: dict[str, float] = {}
 
 
 async def shared_rate(what: str) -> None:
-    """Wait for this machine's turn for a `call` or a `launch`."""
     if time.monotonic() < _off_until.get(what, 0.0):
         return
     try:

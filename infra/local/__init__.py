@@ -1,1 +1,1 @@
-"""A Prefect server and its workers on this machine, while they are needed."""
+"""A Prefect server and its workers on this machine."""

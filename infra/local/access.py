@@ -1,4 +1,4 @@
-"""Access to a stack's server: an auth string in a file that only its owner can read."""
+"""Access to a stack's server by an auth string."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ def auth_file(state: Path) -> Path:
 
 
 def auth_string(state: Path) -> str:
-    """Return a state folder's auth string, USER:PASSWORD; the first call makes it."""
+    """Return USER:PASSWORD; the first call makes it."""
     path = auth_file(state)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,15 +33,14 @@ def auth_string(state: Path) -> str:
 
 
 def basic_auth(auth: str) -> httpx.BasicAuth:
-    """Return an auth string as httpx's login."""
     return httpx.BasicAuth(*auth.split(":", 1))
 
 
 @cache
 def api_client(state: Path, api_url: str) -> httpx.Client:
-    """Return a client of a stack; reuse it, because a new one takes 60 ms of CPU for certificates.
+    """Return a client to reuse: a new one takes 60 ms of CPU for certificates.
 
-    Each request has its own connection, because the server might have restarted.
+    Each request has its own connection: the server might have restarted.
     """
     limits = httpx.Limits(max_keepalive_connections=0)
     auth = basic_auth(auth_string(state))

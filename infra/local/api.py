@@ -1,4 +1,4 @@
-"""The stack's own requests to Prefect: health, work pools, and their runs."""
+"""The stack's own requests to Prefect."""
 
 import importlib.util
 import json
@@ -28,7 +28,6 @@ def _http() -> httpx.Client:
 
 
 def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
-    """Return True if a Prefect API answers."""
     try:
         return _http().get(f"{api_url}/health", timeout=timeout_s).status_code == 200
     except httpx.HTTPError:
@@ -36,7 +35,6 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
 
 
 def create_pool(api: httpx.Client, pool: str) -> None:
-    """Create a process pool, or update its base job template."""
     template = process_template()
     whole = {"name": pool, "type": "process", "base_job_template": template}
     try:
@@ -51,7 +49,7 @@ def create_pool(api: httpx.Client, pool: str) -> None:
 
 
 def _when_unlocked(ask: Callable[[], httpx.Response]) -> httpx.Response:
-    """Return the server's answer; retry for a minute while its database is locked."""
+    """Retry for a minute while the server's database is locked."""
     until = time.monotonic() + BUSY_S
     while (answer := ask()).status_code == httpx.codes.SERVICE_UNAVAILABLE and time.monotonic() < until:
         time.sleep(AGAIN_S)
@@ -59,7 +57,6 @@ def _when_unlocked(ask: Callable[[], httpx.Response]) -> httpx.Response:
 
 
 def pool_exists(api: httpx.Client, pool: str) -> bool:
-    """Return True if the pool exists."""
     try:
         answer = api.get(f"/work_pools/{quote(pool)}")
     except httpx.HTTPError:
@@ -68,12 +65,11 @@ def pool_exists(api: httpx.Client, pool: str) -> bool:
 
 
 def process_template() -> dict[str, Any]:
-    """Return the base job template of our process pools: Prefect's, without the fields for another command.
+    """Return Prefect's template of process pools, without the fields for another command.
 
     Output of the flow runs is not piped to the worker: a grandchild with an open pipe would keep a killed run
-    "Running", and after a worker's death the first print of its runs would fail. Their logs are in the API.
-
-    It is read without importing Prefect, which would fix its settings before the API's address is known.
+    "Running", and after a worker's death the first print of its runs would fail. It is read without importing
+    Prefect, which would fix its settings before the API's address is known.
     """
     spec = importlib.util.find_spec("prefect")
     folders = (spec.submodule_search_locations if spec else None) or []
@@ -88,12 +84,10 @@ def process_template() -> dict[str, Any]:
 
 
 def runs_under_way(api: httpx.Client, pool: str, kinds: Sequence[str] = UNDER_WAY) -> list[str]:
-    """Return the ids of the pool's runs in a state of these kinds."""
     return _runs(api, pool, {"state": {"type": {"any_": [*kinds]}}})
 
 
 def runs_due(api: httpx.Client, pool: str) -> list[str]:
-    """Return the ids of the pool's runs that should have begun."""
     now = datetime.now(UTC).isoformat()
     return _runs(
         api, pool, {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": now}}
@@ -118,7 +112,6 @@ def _runs(api: httpx.Client, pool: str, which: dict[str, Any]) -> list[str]:
 
 
 def set_states(api: httpx.Client, runs: list[str], kind: str, message: str) -> None:
-    """Force every run into the state `kind` (`CANCELLING`, `CRASHED`…)."""
     state = {"type": kind, "name": kind.capitalize(), "message": message}
     for run in runs:
         api.post(f"/flow_runs/{run}/set_state", json={"state": state, "force": True})
@@ -135,7 +128,6 @@ def cancel_runs(api: httpx.Client, pool: str, grace_s: float, hurry: Callable[[]
 
 
 def abandon_runs(api: httpx.Client, pool: str, message: str) -> None:
-    """Cancel the pool's runs, those not started at once."""
     set_states(api, runs_due(api, pool), "CANCELLED", message)
     set_states(api, runs_under_way(api, pool, ("PENDING", "RUNNING")), "CANCELLING", message)
 

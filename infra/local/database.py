@@ -1,4 +1,4 @@
-"""The database of a stack: locked, full or damaged, and for how long."""
+"""Faults of a stack's database."""
 
 import errno
 import re
@@ -29,12 +29,11 @@ REASONS = {  # by SQLite's message, sqlite.org/rescode.html
 
 
 def database_file(state: Path) -> Path:
-    """Return the database of a state folder."""
     return state / "prefect.db"
 
 
 class DatabaseWatch:
-    """A check of a stack's database every few seconds, by its file and the server's log."""
+    """A check of a stack's database every few seconds, by its file and log."""
 
     def __init__(self, state: Path, log: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._file, self._log, self._clock = database_file(state), log, clock
@@ -44,7 +43,7 @@ class DatabaseWatch:
         self._heard, self._heard_at = "", float("-inf")
 
     def fault(self) -> str:
-        """Return a sentence about a fault that has lasted `PATIENCE_S`, else an empty text."""
+        """Return a sentence about a fault that has lasted `PATIENCE_S`, or ""."""
         now = self._clock()
         if now - self._looked < LOOK_S:
             return ""
@@ -74,7 +73,7 @@ class DatabaseWatch:
 
 
 def fault_of(file: Path) -> str:
-    """Return a database's present fault as the rest of a sentence, or an empty text."""
+    """Return the rest of a sentence, or ""."""
     if not file.exists():
         return "is gone"
     if not _has_room(file.parent):
@@ -102,7 +101,7 @@ def _has_room(folder: Path) -> bool:
 
 
 def reason_in(text: str) -> str:
-    """Return the rest of a sentence for SQLite's error in a text, or an empty text."""
+    """Return the rest of a sentence for SQLite's error in a text, or ""."""
     return next((reason for sign, reason in REASONS.items() if sign in text), "")
 
 

@@ -1,4 +1,4 @@
-"""Errors of a local stack, each as one sentence; functions that start or repair it can raise one."""
+"""Errors of a local stack."""
 
 from infra.errors import InfraError
 from infra.local.processes import Service
@@ -16,11 +16,10 @@ REASONS = {
 
 
 class LocalStackError(InfraError):
-    """The server or a worker does not start or run; the message says why and what to do."""
+    """The server or a worker does not start or run."""
 
 
 def stop_reason(service: Service, what: str) -> LocalStackError:
-    """Return why a service stopped, from the end of its log; `what` names it."""
     words = service.last_words()
     reason = next((why for sign, why in REASONS.items() if sign in words), service.ending())
     return LocalStackError(f"The Prefect {what} stopped: {reason}. The end of {service.log}:\n{words}")

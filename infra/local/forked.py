@@ -1,4 +1,4 @@
-"""The worker's side of its nursery: starts flow runs as forked processes, without the poll's delay."""
+"""The worker's side of its nursery."""
 
 import asyncio
 import os
@@ -21,11 +21,7 @@ look = ProcessWorker.get_and_submit_flow_runs
 
 
 class Forked:
-    """A flow run's process, with the interface that Prefect expects.
-
-    Attributes:
-        returncode: negative for a signal, None while it runs.
-    """
+    """A flow run's process; `returncode` is negative for a signal, None while it runs."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -33,7 +29,6 @@ class Forked:
         self.ended = asyncio.Event()
 
     def end(self, status: int) -> None:
-        """Note its end."""
         self.returncode = status
         self.ended.set()
 
@@ -65,7 +60,7 @@ class Forks:
         return forked
 
     async def _fork(self, command: list[str], options: dict[str, Any]) -> Forked | None:
-        """Return a new process from the fields of a `FlowStart`; None if the nursery is gone."""
+        """Return None if the nursery is gone."""
         flow_start = command[3:], Path(options["cwd"]), options["env"], not options["stream_output"]
         async with self._lock:
             if not self._is_listening:
@@ -84,7 +79,6 @@ class Forks:
         return forked
 
     async def look_again(self, worker: BaseWorker[Any, Any, Any]) -> Any:
-        """Replace the worker's poll of its pool: poll again while more runs are likely."""
         while True:
             if taken := await look(worker):
                 self._last_event = time.monotonic()
@@ -93,7 +87,6 @@ class Forks:
             await asyncio.sleep(LOOK_S)
 
     def _hear(self) -> None:
-        """Read one message: a process began or ended, or the nursery ended."""
         try:
             pid, status = self._pipe.recv()
         except (EOFError, OSError):
@@ -116,7 +109,6 @@ class Forks:
 
 
 def install(pipe: Connection) -> None:
-    """Connect Prefect's starter of flow runs to the nursery's pipe."""
     forks = Forks(pipe)
     starter.run_process = forks.run_process  # type: ignore[attr-defined]
     ProcessWorker.get_and_submit_flow_runs = lambda worker: forks.look_again(worker)  # type: ignore

@@ -1,4 +1,4 @@
-"""The lock on a state folder, which ends with its holder, and a note of the holder's API address."""
+"""The lock on a state folder, with the holder's API address."""
 
 import fcntl
 import json
@@ -48,7 +48,6 @@ class StackLock:
         return True
 
     def release(self) -> None:
-        """Release the folder if this process has it."""
         self.retract()
         if self._lock is not None:
             os.close(self._lock)
@@ -60,7 +59,6 @@ class StackLock:
             self._note.unlink(missing_ok=True)
 
     def write(self, api_url: str, pools: Collection[str]) -> None:
-        """Note the API's address, and the work pools that have a worker."""
         me = {"pid": os.getpid(), "created": psutil.Process().create_time()}
         note = {"api_url": api_url, "pools": [*pools], **me}
         draft = self._note.with_suffix(".part")
@@ -73,7 +71,6 @@ class StackLock:
         return note.api_url if note else None
 
     def pools(self) -> frozenset[str]:
-        """Return the work pools that have a worker, by the same note."""
         note = self._read()
         return note.pools if note else frozenset()
 
@@ -85,7 +82,6 @@ class StackLock:
         return None
 
     def holder(self) -> str:
-        """Describe the holder."""
         with suppress(OSError, ValueError, psutil.Error):
             process = psutil.Process(int(self._lock_file.read_text()))
             return f"process {process.pid} ({' '.join(process.cmdline())[:100]})"

@@ -1,4 +1,4 @@
-"""Ports of this machine: a free one, or the program that occupies one."""
+"""Ports of this machine."""
 
 import socket
 
@@ -6,14 +6,13 @@ import psutil
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
 
 
 def port_taken(host: str, port: int) -> str | None:
-    """Return a sentence about the program on `port`, or None."""
+    """Return a sentence about the program on `port`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

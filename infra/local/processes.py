@@ -1,4 +1,4 @@
-"""A service of the stack: a program, its log and its supervisor."""
+"""A service of the stack."""
 
 import os
 import signal
@@ -57,7 +57,6 @@ class Service:
         self.started_at = time.monotonic()
 
     def alive(self) -> bool:
-        """Return True while the program runs."""
         return self._supervisor is not None and self._supervisor.poll() is None
 
     def died_again(self) -> bool:
@@ -67,7 +66,6 @@ class Service:
         return len(self._deaths) >= DEATHS
 
     def ending(self) -> str:
-        """Describe in a few words how the program ended."""
         status = self._supervisor.returncode if self._supervisor else None
         if status is None:
             return "it did not run"
@@ -78,7 +76,6 @@ class Service:
         return f"exit status {status}"
 
     def stop(self) -> None:
-        """End the program and its descendants, and wait for that."""
         if self._supervisor is None:
             return
         self._supervisor.terminate()
@@ -91,7 +88,6 @@ class Service:
         self._supervisor = None
 
     def last_words(self, lines: int = 8) -> str:
-        """Return the end of the log, without empty lines."""
         with suppress(OSError), self.log.open("rb") as log:
             log.seek(max(0, self.log.stat().st_size - 20_000))
             words = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""Variables for proxies and certificates: requests to a stack's server never use a proxy."""
+"""Variables for proxies: requests to a stack's server never use one."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -11,12 +11,10 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # also in capitals; what c
 
 
 def proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that name a proxy."""
     return {name: value for name, value in environ.items() if name.lower() in PROXIES and value}
 
 
 def direct(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that exempt this machine from a proxy, if there is one."""
     return without_proxy(environ) if proxies(environ) else {}
 
 
@@ -35,7 +33,6 @@ def unusable_proxy(environ: Mapping[str, str]) -> str:
 
 
 def missing_certificates(environ: Mapping[str, str]) -> str:
-    """Return a sentence about a missing file of certificates."""
     named = environ.get(CERTIFICATES)
     if not named or Path(named).exists():
         return ""

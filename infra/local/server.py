@@ -1,8 +1,8 @@
 """Prefect's server with garbage collection off the event loop: `python -m infra.local.server --port 4200`.
 
-Collecting a statement of SQLite needs its connection's lock, which a thread that waits for the database
-holds for up to a minute. On the event loop that is a deadlock: the transaction that blocks the database
-continues only there, and no request is answered until SQLite gives up.
+Collecting a statement of SQLite needs its connection's lock, which a thread that waits for the database holds
+for up to a minute. On the event loop that is a deadlock, because the blocking transaction continues only
+there.
 """
 
 import gc
@@ -16,7 +16,7 @@ ROUNDS_TO_A_FULL_ONE = 60
 
 
 def collect_elsewhere() -> None:
-    """Collect garbage in a thread from now on, so that its waits block no request."""
+    """Collect garbage in a thread, so that its waits block no request."""
     gc.disable()
     threading.Thread(target=_collect, name="garbage", daemon=True).start()
 

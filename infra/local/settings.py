@@ -1,4 +1,4 @@
-"""The environments of the server and of a worker, without the user's own Prefect settings."""
+"""The environments of the server and of a worker."""
 
 import os
 from collections.abc import Collection
@@ -66,8 +66,8 @@ def client_environment(state: Path, api_url: str) -> dict[str, str]:
 def server_environment(state: Path, api_url: str) -> dict[str, str]:
     """Return the settings of the server: it requires the auth string, and has no CSRF tokens.
 
-    Another site's page cannot know the string, which browsers do not add by themselves. Tokens against such
-    pages would add nothing, and of two requests for one at the same time, both can be refused for good.
+    Tokens would add nothing, because browsers do not send the string by themselves, and of two simultaneous
+    requests for one, both can be refused for good.
     """
     return SERVER | {
         "PREFECT_SERVER_API_AUTH_STRING": auth_string(state),
@@ -79,10 +79,6 @@ def server_environment(state: Path, api_url: str) -> dict[str, str]:
 def service_environment(
     state: Path, api_url: str, role: str, withheld: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the environment of the service `role`: the user's, with our Prefect settings.
-
-    `withheld` names variables that are only for other services.
-    """
     theirs = {
         name: value
         for name, value in os.environ.items()

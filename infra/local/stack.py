@@ -1,4 +1,4 @@
-"""A Prefect server with SQLite, and workers, for the duration of a `with` block."""
+"""A Prefect server with SQLite, and workers."""
 
 import os
 import shutil
@@ -38,20 +38,17 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def take(self) -> None:
-        """Make SIGTERM and SIGHUP raise SystemExit."""
         if threading.current_thread() is threading.main_thread():
             for number in ENDING:
                 self._before[number] = signal.signal(number, self._exit)
 
     def closing(self) -> None:
-        """Make signals only speed up the stop."""
         if threading.current_thread() is threading.main_thread():
             for number in (*ENDING, signal.SIGINT):
                 before = signal.signal(number, self._note)
                 self._before.setdefault(number, before)
 
     def give_back(self) -> None:
-        """Restore the earlier handlers."""
         for number, before in self._before.items():
             with suppress(ValueError, TypeError):  # another thread; a handler that Python did not set
                 signal.signal(number, before)
@@ -75,19 +72,12 @@ LOCAL = MappingProxyType({"local": PROCESS})
 
 
 def running_api(state: Path) -> str | None:
-    """Return the API of the stack in `state`, or None without an answer."""
     api_url = StackLock(state.absolute()).read()
     return api_url if api_url and healthy(api_url, ANSWER_S) else None
 
 
 class LocalStack:
-    """The server and workers of `state`, or those of the process that runs them.
-
-    Attributes:
-        api_url: for PREFECT_API_URL.
-        ui_url: for people.
-        joined: another process owns the stack, which continues after us.
-    """
+    """The server and workers of `state`, or those of the process that runs them (`joined`)."""
 
     def __init__(
         self,
@@ -102,7 +92,6 @@ class LocalStack:
         """Prepare a stack; entering it starts it.
 
         Args:
-            state: folder of database, logs and the workers' files.
             port: of the server; None for a free one.
             pools: types of the work pools that get a worker. Runs of type `process` are cancelled first.
             private: variables for one pool's worker only, such as a provider's key.
@@ -125,17 +114,14 @@ class LocalStack:
 
     @property
     def ui_url(self) -> str:
-        """Return the UI's address."""
         return self.api_url.removesuffix("/api")
 
     @property
     def api(self) -> httpx.Client:
-        """Return a client of the server."""
         return api_client(self.state, self.api_url)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the settings that a process needs to use this stack."""
         return client_environment(self.state, self.api_url)
 
     def __enter__(self) -> Self:
@@ -298,7 +284,7 @@ which take 60 ms of CPU each time. The key of this authority was never stored.
 
 
 def ensure_certificate(path: Path) -> None:
-    """Write a self-signed authority to `path` unless it exists; its key is not stored."""
+    """Write a self-signed authority unless it exists; its key is not stored."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)

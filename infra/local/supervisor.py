@@ -2,12 +2,12 @@
 
     python -P supervisor.py STATE PARENT_PIPE COMMAND…
 
-PARENT_PIPE is the read end of a pipe whose other end the owner holds. The pipe closes when the owner dies,
-also by `kill -9`; a parent-death signal alone would depend on the thread that started us. The command gets
-the parent-death signal from us, who have one thread, so it ends even if we are killed.
+PARENT_PIPE is the read end of a pipe that closes when the owner dies, also by `kill -9`; a parent-death
+signal alone would depend on the thread that started us. The command gets that signal from us, who have one
+thread.
 
-All descendants of the command inherit GRIDBENCH_STACK=STATE in their environment. Flow runs leave the
-process group and can lose their parent, so this mark finds them.
+All descendants of the command inherit GRIDBENCH_STACK=STATE, which finds them: flow runs leave the process
+group and can lose their parent.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ PR_SET_PDEATHSIG = 1
 def marked(
     state: str, spare: Container[int] = (), servers: bool = False, role: str | None = None
 ) -> list[psutil.Process]:
-    """Return the processes of the stack in `state`, except ourselves, our ancestors and `spare`.
+    """Return the stack's processes, except ourselves, our ancestors and `spare`.
 
     With `role`, those of one service and its descendants; otherwise all, the server's only with `servers`.
     """
@@ -87,7 +87,6 @@ def _is_apart(process: psutil.Process) -> bool:
 
 
 def _watch_signals() -> int:
-    """Return a file descriptor that is readable after a child's end or a stop signal."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 
@@ -101,7 +100,6 @@ def _watch_signals() -> int:
 
 
 def _die_with_parent() -> Callable[[], None]:
-    """Return the function that the command's process runs before exec."""
     supervisor, libc = os.getpid(), ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def prepare() -> None:
@@ -117,7 +115,6 @@ def _die_with_parent() -> Callable[[], None]:
 
 
 def _until_over(child: "subprocess.Popen[bytes]", parent_pipe: int, wake: int) -> None:
-    """Return when the child has ended, the owner is gone or we must stop."""
     while child.poll() is None:
         ready, _, _ = select.select([parent_pipe, wake], [], [])
         if parent_pipe in ready and not os.read(parent_pipe, 64):
@@ -143,7 +140,6 @@ def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
 
 
 def main(state: str, parent_pipe: int, command: list[str]) -> int:
-    """Run `command` until it or its owner ends, then stop its descendants; return its exit status."""
     wake = _watch_signals()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
     _until_over(child, parent_pipe, wake)

@@ -2,9 +2,9 @@
 
     python -m infra.local.warm_worker start --type process --pool local …
 
-The arguments are those of `prefect worker`. Prefect itself starts two Pythons one after another for each
-flow run, which both import it: two seconds of CPU. Here the worker's process imports it once and forks a
-nursery, before it has threads; the nursery forks the flow runs. Each run reads our files anew.
+The arguments are those of `prefect worker`. Prefect itself starts two Pythons for each flow run, which both
+import it: two seconds of CPU. Here the worker's process imports it once and forks a nursery, before it has
+threads; the nursery forks the flow runs. Each run reads our files anew.
 
 A flow run ends with its nursery. A nursery without its worker waits for its flow runs, and ends.
 """
@@ -46,10 +46,7 @@ Ended = tuple[int, int | None]  # process id, and its exit status once it has on
 
 
 class FlowStart(NamedTuple):
-    """A flow run's process: arguments of Prefect's supervisor of workspaces, folder and environment.
-
-    `forked` sends the same fields.
-    """
+    """A flow run's process: command, folder and environment, which `forked` sends."""
 
     words: list[str]
     folder: Path
@@ -93,7 +90,6 @@ def nursery(pipe: Connection) -> FlowStart | None:
 
 
 def _call(name: str) -> None:
-    """Name this process: all of them have the worker's command line."""
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode())
 
 
@@ -110,7 +106,6 @@ def _wake_up_on_ended_children() -> int:
 
 
 def run_flow(job: FlowStart, nursery_id: int) -> int:
-    """Be the process of a flow run, from the workspace on; return its exit status."""
     _call(FLOW_RUN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != nursery_id:
@@ -177,7 +172,7 @@ def _settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def main(words: list[str]) -> int:
-    """Run the worker, its nursery or a flow run: this process becomes all three."""
+    """Become the worker, its nursery and its flow runs."""
     for module in WARM:
         importlib.import_module(module)
     ours, theirs = Pipe()

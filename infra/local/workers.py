@@ -1,4 +1,4 @@
-"""The worker of one of a stack's pools: its restarts, and the end of its runs."""
+"""The worker of one of a stack's pools."""
 
 import subprocess
 import sys
@@ -26,8 +26,8 @@ AWAY_STOP_S = 60.0  # for runs of the other types: their worker ends the jobs on
 class PoolWorker:
     """A worker of type `kind` for `pool`, without variables that are `private` to another one.
 
-    Runs of type `process` end with their worker; others continue elsewhere, and the next worker of the same
-    name takes them over.
+    Runs of type `process` end with their worker; others continue elsewhere, for the next worker of the same
+    name.
     """
 
     def __init__(
@@ -46,11 +46,10 @@ class PoolWorker:
 
     @property
     def runs_here(self) -> bool:
-        """Return True if its runs are processes of this machine."""
         return self.kind == PROCESS
 
     def create_pool(self) -> None:
-        """Create the pool unless it exists: a worker that creates its own can lock SQLite for a minute."""
+        """Create the pool first: a worker that creates its own can lock SQLite for a minute."""
         if self.runs_here:
             create_pool(self._api, self.pool)
         elif not pool_exists(self._api, self.pool):
@@ -69,7 +68,6 @@ class PoolWorker:
                 raise LocalStackError(f"The work pool {self.pool} could not be created: {words}")
 
     def settle(self, message: str) -> int:
-        """Set the state of runs without a process; return their number."""
         with suppress(httpx.HTTPError):
             if self.runs_here:
                 return settle_runs(self._api, self.pool, message)
@@ -77,11 +75,9 @@ class PoolWorker:
         return 0
 
     def start(self, hold: Sequence[int]) -> None:
-        """Start the worker; its supervisor keeps the files in `hold` open."""
         self.service.start(hold)
 
     def mend(self, hold: Sequence[int]) -> str | None:
-        """Restart a dead worker, and return a sentence about it."""
         if self.service.alive():
             return None
         ending = self.service.ending()
@@ -95,13 +91,12 @@ class PoolWorker:
         return f"The worker of pool {self.pool} had stopped ({ending}) {runs}, and was started again{also}."
 
     def end_runs(self, grace_s: float, hurry: Callable[[], bool]) -> None:
-        """Cancel its runs and wait at most `grace_s` or `AWAY_STOP_S`."""
+        """Wait at most `grace_s` or `AWAY_STOP_S`."""
         limit_s = grace_s if self.runs_here else max(grace_s, AWAY_STOP_S)
         with suppress(httpx.HTTPError):
             cancel_runs(self._api, self.pool, limit_s, lambda: hurry() or not self.service.alive())
 
     def stop(self) -> None:
-        """End the worker and its local runs."""
         self.service.stop()
         if self.runs_here:  # remote runs stay Cancelling: the pool's next worker ends them
             self.settle("The local stack was stopped while this run was under way.")

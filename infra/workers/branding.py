@@ -9,15 +9,14 @@ class Branding:
 
     Attributes:
         name: prefix of the labels of flow runs, and of volumes and temporary folders.
-        env_prefix: prefix of the environment variables that all workers share.
-        container_label: label of the containers that a box runs for its lock's holder.
-        cache_path: folder in a container that outlives the job if the job variable `keep` is set.
-        lock_file: default path of a box's lock.
-        module: module that the Python of a box without containers must have.
-        code_module: module with `bring_code` and `code_variables`, for boxes without containers. If it is
-            empty, the code must already be on the box.
-        artifact_type: the only type of artifacts that a box can make. If it is empty, boxes run any flow: they
-            make any artifacts, and set the name and retries of their flow run.
+        env_prefix: of the environment variables that all workers share.
+        container_label: of the containers that a box runs for its lock's holder.
+        cache_path: folder in a container that outlives the job with the job variable `keep`.
+        module: that the Python of a box without containers must have.
+        code_module: has `bring_code` and `code_variables`; if empty, the code must be on the box.
+        artifact_type: the only one that a box can make. If it is empty, boxes run any flow: they make any
+            artifacts,
+            and set the name and retries of their flow run.
     """
 
     name: str

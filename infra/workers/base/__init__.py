@@ -1,1 +1,1 @@
-"""The life of a job that outlives its worker: the shared part of all workers."""
+"""The shared part of all workers."""

@@ -4,11 +4,11 @@ Such a run needs
 
 - a work pool with storage for bundles (`prefect work-pool storage configure`): the worker's machine pickles
   and uploads the flow, the container executes it;
-- an image with Prefect, the flow's imports, and `uv` or the flow's own launcher, such as
-  `launcher=["python"]`. The worker's machine needs the same for the upload;
-- values for all required job variables, from the work pool's defaults or from `job_variables`;
-- the worker's process until the bundle is uploaded and the run labelled; then the next worker of the pool can
-  follow the job. A run whose process ends earlier stays PENDING, because no other process has the flow.
+- an image, and a worker's machine, with Prefect, the flow's imports, and `uv` or the flow's own launcher,
+  such as `launcher=["python"]`;
+- values for all required job variables;
+- the worker's process until the bundle is uploaded and the run labelled: a run whose process ends earlier
+  stays PENDING, because no other process has the flow.
 
 Leaving `async with worker` waits for the jobs of its ad-hoc runs.
 """
@@ -34,20 +34,7 @@ R = TypeVar("R")
 
 
 class FlowBinder:
-    """The decorator of a worker, which binds a flow to a work pool: a call of the flow then runs it there.
-
-    It takes the arguments of Prefect's own `@kubernetes` and `@ecs`.
-
-    Example:
-        ```python
-        @ssh(work_pool="my-pool", image="registry.example/flows:1")
-        @flow
-        def my_flow(): ...
-
-
-        my_flow()
-        ```
-    """
+    """The decorator of a worker, which binds a flow to a work pool, like Prefect's own `@kubernetes`."""
 
     def __init__(self, worker_cls: type[BaseWorker[Any, Any, Any]]) -> None:
         self._worker_cls = worker_cls
@@ -65,12 +52,9 @@ class FlowBinder:
 
         Args:
             work_pool: it needs storage for bundles.
-            include_files: patterns of files to send with the flow, such as "*.yaml" or "data/**/*.csv".
-            launcher: the command that uploads and executes the bundle instead of `uv run`.
+            include_files: patterns of files to send with the flow, such as "data/**/*.csv".
+            launcher: replaces `uv run`.
             include_files_base_dir: by default the flow's folder.
-
-        Raises:
-            ValueError: a file pattern is empty or not a string.
         """
         patterns = None if include_files is None else list(include_files)
         for pattern in patterns or []:
@@ -92,7 +76,7 @@ class FlowBinder:
 
 
 class AdHocStatus(TaskStatus[FlowRun]):
-    """Stores the run that the base class reports, and passes it on."""
+    """Stores the run that the base class reports."""
 
     def __init__(self, status: TaskStatus[FlowRun] | None) -> None:
         self.flow_run: FlowRun | None = None
@@ -120,7 +104,7 @@ def unbundled_settings() -> UnbundledSettings:
 
 
 def portable(flow: Flow[..., Any]) -> Flow[..., Any]:
-    """Return a flow that any container with Prefect can unpickle; a bound one names its worker's class."""
+    """Leave out a bound flow's worker class, which the container can lack."""
     if not isinstance(flow, InfrastructureBoundFlow):
         return flow
     bound: InfrastructureBoundFlow[..., Any] = copy.copy(flow)

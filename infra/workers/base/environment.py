@@ -1,4 +1,4 @@
-"""The environment of a job's container: variables of the worker by name, without secrets."""
+"""The environment of a job's container, without secrets."""
 
 import ipaddress
 import re
@@ -113,7 +113,6 @@ def password_fault(url: str | None) -> str | None:
 
 
 def reach_fault(url: str | None) -> str | None:
-    """Return an error if other machines cannot use this address of the API."""
     if fault := password_fault(url):
         return fault
     if not is_loopback(urlsplit(url or "").hostname or "") or ReachSettings().loopback_api:
@@ -125,7 +124,6 @@ def reach_fault(url: str | None) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True for a name or address, in any notation, of the machine itself."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

@@ -1,4 +1,4 @@
-"""The job variables that several workers share; a pool's form shows their titles and descriptions."""
+"""The job variables that several workers share."""
 
 import re
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class JobFields(BaseModel):
 
 
 class FormVariables(BaseVariables):
-    """The form of a work pool, which refuses unknown names: Prefect would drop them silently."""
+    """A work pool's form, which refuses unknown names: Prefect would drop them silently."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,7 +68,6 @@ class FormVariables(BaseVariables):
 
 
 def secret_field(variable: str, kind: str, pattern: str) -> Any:
-    """Return the field for the name of a secret with one of Prefect's settings."""
     words = variable.replace("_", " ").title().replace("Api", "API")
     return Field(
         default=None,

@@ -1,4 +1,4 @@
-"""The common part of every backend's follower of a job."""
+"""The common part of all followers."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -20,7 +20,6 @@ class JobFollow(ABC):
     Attributes:
         stop: why the worker itself ends the job; None otherwise.
         stopped: the backend has accepted the request to end it.
-        handed_over: another worker follows the run.
         since: the begin of following, in seconds of anyio's clock.
     """
 
@@ -36,7 +35,6 @@ class JobFollow(ABC):
     _repeats: RepeatLimit = field(default_factory=RepeatLimit)
 
     def cancel(self) -> None:
-        """End the job of a run cancelled in Prefect."""
         if self.stop is None or self.stop.name != "Cancelled":
             self.stop = JobOutcome("Cancelled", self.cancelled_message)
         self.wake()
@@ -63,6 +61,7 @@ class JobFollow(ABC):
     @property
     @abstractmethod
     def cancelled_message(self) -> str: ...
+
     @abstractmethod
     def wake(self) -> None:
         """Check the job now."""

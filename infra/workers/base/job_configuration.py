@@ -1,4 +1,4 @@
-"""The configuration of one flow run's job; each mistake is one sentence."""
+"""The configuration of one flow run's job."""
 
 import re
 import shlex
@@ -30,7 +30,7 @@ SECRET_FIELD = re.compile(r"(^|_)(key|secret|secrets|password|token|credentials|
 
 
 class JobRefused(ValueError):
-    """A flow run cannot be submitted as it is; the message is one sentence, `state` what its run gets."""
+    """A flow run cannot be submitted; `state` is what its run gets."""
 
     def __init__(self, sentence: str, state: StateName = "Crashed") -> None:
         super().__init__(printable(sentence))
@@ -38,7 +38,7 @@ class JobRefused(ValueError):
 
 
 class TakenOver(Exception):
-    """Another worker has the run now: this one reports nothing more about it."""
+    """Another worker has the run now."""
 
 
 class ContainerJobConfiguration(BaseJobConfiguration):

@@ -1,4 +1,4 @@
-"""The lines of a container's log on their way into the flow run's log."""
+"""The lines of a container's log for the flow run's log."""
 
 import datetime as dt
 import logging
@@ -31,7 +31,6 @@ class Lines:
         self._read = seen
 
     def take(self, chunk: bytes) -> None:
-        """Add the next bytes of the log."""
         *complete, self._rest = (self._rest + chunk).split(b"\n")
         for line in complete:
             self._add(line)

@@ -110,7 +110,6 @@ class JobOutcome:
 
     @property
     def cause(self) -> Cause:
-        """Return the cause; names without one are crashes."""
         return CAUSES.get(self.name, Cause.CRASHED)
 
     @property
@@ -129,7 +128,6 @@ class StartTimes:
     pull_s: float | None
 
     def labels(self, queue: str, pull: str) -> dict[str, float]:
-        """Return the common labels, and the backend's own two."""
         times = {QUEUE_LABEL: self.queue_s, queue: self.queue_s, PULL_LABEL: self.pull_s, pull: self.pull_s}
         return {label: s for label, s in times.items() if s is not None}
 
@@ -143,6 +141,5 @@ class MachineTime:
 
     @property
     def labels(self) -> dict[str, float]:
-        """Return the labels from which the job's cost is computed."""
         times = {BEGAN_LABEL: self.began, ENDED_LABEL: self.ended}
         return {label: time.timestamp() for label, time in times.items() if time is not None}

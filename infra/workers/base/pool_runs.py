@@ -1,4 +1,4 @@
-"""A work pool's flow runs: the worker that follows each, and its state after its job."""
+"""A work pool's flow runs, and the worker that follows each."""
 
 import datetime as dt
 import hashlib
@@ -90,16 +90,12 @@ class PoolRuns:
                 continue  # the worker counts as gone after a while
 
     async def try_number(self, run_id: UUID) -> int:
-        """Return a run's current try, the same after a worker's restart."""
         return tries(await call_until_answered(self.client.read_flow_run_states, run_id))
 
     async def settle(
         self, run_id: UUID, job_id: str, outcome: JobOutcome, *, own_command: bool
     ) -> State | None:
-        """Put a run whose job has ended into its final state and label it; keep the flow's own state.
-
-        None if the run has already left its old state.
-        """
+        """Set a run's final state and labels; keep the flow's own state. None if it has left its old state."""
         try:
             run = await call_until_answered(self.client.read_flow_run, run_id)
         except ObjectNotFound:
@@ -119,14 +115,13 @@ class PoolRuns:
         await self._label(run_id, {OUTCOME_LABEL: cause.value})
 
     async def _label(self, run_id: UUID, labels: dict[str, Any]) -> None:
-        """Ignore refused labels and deleted runs."""
         async with self.labelling:
             with suppress(httpx.HTTPStatusError, ObjectNotFound):
                 await call_until_answered(self.client.update_flow_run_labels, run_id, labels)
 
 
 def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:
-    """Return the state after the job's end; None if the run has already left its old one."""
+    """Return None if the run has already left its old state."""
     now = run.state
     if run.infrastructure_pid not in (None, job_id):
         return None  # the next try has its own job

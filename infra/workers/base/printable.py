@@ -1,4 +1,4 @@
-"""Text of a machine for terminals and logs: the machine can be hostile."""
+"""Text of a machine, which can be hostile, for terminals and logs."""
 
 import re
 

@@ -13,7 +13,6 @@ T = TypeVar("T")
 
 
 async def call_until_answered(call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-    """Repeat a call of Prefect's API until it is answered, without a limit."""
     again = AsyncRetrying(
         retry=retry_if_exception(_is_transient),
         wait=wait_random_exponential(max=LONGEST_WAIT_S),

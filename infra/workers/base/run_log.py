@@ -1,4 +1,4 @@
-"""The log of a flow run as a worker writes it."""
+"""The log of a flow run."""
 
 import sys
 import time

@@ -17,7 +17,6 @@ class PollSettings(BaseSettings):
 
     @property
     def takeover_s(self) -> float:
-        """Return the seconds between searches for runs without a worker."""
         return self.poll_s * 3
 
 

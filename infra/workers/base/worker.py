@@ -1,4 +1,4 @@
-"""The life of a job that outlives its worker: started, followed to its end, taken over by the next one."""
+"""The life of a job that outlives its worker."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -36,10 +36,7 @@ R = TypeVar("R", bound=BaseWorkerResult)
 
 
 class RegisteredOnce:
-    """Register one of several copies of a worker with Prefect: the one whose module name sorts first.
-
-    Every process chooses the same one, in any order of imports, without a warning.
-    """
+    """Register only one of several copies of a worker, the same in every process."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         registry = get_registry_for_type(BaseWorker) or {}
@@ -55,9 +52,7 @@ class RegisteredOnce:
 class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]):
     """A Prefect worker that starts flow runs as jobs and follows them, also those of an earlier worker.
 
-    A backend has three hooks: `start_job`, `find_job` and `follower`. `ABC` among the bases keeps Prefect
-    from
-    registering this class as a worker.
+    `ABC` among the bases keeps Prefect from registering this class as a worker.
 
     Attributes:
         thing: the name of a job in sentences.
@@ -82,9 +77,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
     async def start_job(self, flow_run: "FlowRun", configuration: C) -> str:
         """Find or start a try's job, and store its id in the run before any other step can fail.
 
-        Raises:
-            JobRefused: the job can't be started, with the reason.
-            TakenOver: another worker has the run now.
+        `JobRefused` with the reason, or `TakenOver` if another worker has the run now.
         """
 
     @abstractmethod
@@ -93,7 +86,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
     @abstractmethod
     async def follower(self, flow_run: "FlowRun", job_id: str, configuration: C, resumed: bool) -> JobFollow:
-        """Return a follower; `resumed` means that an earlier worker followed the job."""
+        """Return a job's follower; `resumed` if an earlier worker followed it."""
 
     async def start(self, *args: Any, **options: Any) -> None:
         with temporary_settings({PREFECT_WORKER_QUERY_SECONDS: query_s()}):
@@ -182,7 +175,6 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
             self.follows.pop(flow_run.id, None)
 
     async def refuse(self, flow_run: "FlowRun", refusal: JobRefused) -> R:
-        """Put a run whose job can't be started into a state with the reason."""
         self.get_flow_run_logger(flow_run).error("%s", refusal)
         outcome = JobOutcome(refusal.state, str(refusal))
         await self.runs.settle(flow_run.id, flow_run.infrastructure_pid or "", outcome, own_command=False)
@@ -251,7 +243,6 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return run.id in self.follows or run.id in self._submitting_flow_run_ids
 
     def submit_again(self, run: "FlowRun") -> None:
-        """Submit a PENDING run without a job, as the base class submits a scheduled one."""
         try:
             if self._limiter:
                 self._limiter.acquire_on_behalf_of_nowait(run.id)
@@ -323,13 +314,11 @@ class Failover:
         self._worker = worker
 
     async def cancel(self) -> None:
-        """End the jobs of runs that are being cancelled, found with one query."""
         for run in await self._worker.runs.in_states([StateType.CANCELLING]):
             if follow := self._worker.follows.get(run.id):
                 follow.cancel()
 
     async def look_round(self) -> None:
-        """Compare the pool's runs with those that this worker follows."""
         worker, began_at = self._worker, anyio.current_time()
         active = {run.id: run for run in await worker.runs.in_states(ACTIVE)}
         online = await worker.runs.online()

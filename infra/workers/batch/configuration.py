@@ -1,4 +1,4 @@
-"""The configuration of an AWS Batch job, and the checks that need no AWS."""
+"""The configuration of an AWS Batch job."""
 
 from typing import Any, Self
 

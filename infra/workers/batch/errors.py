@@ -1,4 +1,4 @@
-"""Failures of AWS calls: which are temporary, and a sentence for the user."""
+"""Failures of AWS calls."""
 
 from typing import Literal
 
@@ -51,7 +51,6 @@ def trouble(error: Exception) -> Trouble:
 
 
 def worth_another_try(error: Exception) -> bool:
-    """Return True if the same call can succeed later."""
     return trouble(error) in ("throttled", "unreachable")
 
 

@@ -1,4 +1,4 @@
-"""One AWS Batch job, followed from its submission to its end."""
+"""One AWS Batch job, followed to its end."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -152,7 +152,6 @@ def waiting_since_ms(job: Job) -> int:
 
 
 def machine_time(job: Job) -> MachineTime:
-    """Return the time from creation to stop."""
     if not job.get("startedAt"):
         return MachineTime()
     return MachineTime(_time(job.get("createdAt")), _time(job.get("stoppedAt")))

@@ -1,4 +1,4 @@
-"""The container's lines from CloudWatch into the flow run's log: each once, at a rate that AWS allows."""
+"""The container's lines from CloudWatch: each once, at AWS's rate."""
 
 import datetime as dt
 import time
@@ -53,7 +53,6 @@ class Tail:
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     def learn(self, job: Job) -> None:
-        """Add the streams of a job's attempts, which AWS names as they start."""
         container = job.get("container", {})
         options = container.get("logConfiguration", {}).get("options", {})
         self.group = options.get("awslogs-group", BATCH_GROUP)
@@ -67,7 +66,6 @@ class Tail:
         return self.streams[self.current] if self.current < len(self.streams) else None
 
     def turn(self) -> bool:
-        """Switch to the next attempt's stream if there is one."""
         if self.current + 1 >= len(self.streams):
             return False
         self.current, self.token, self.counted, self.opened = self.current + 1, None, NOTHING, False
@@ -105,7 +103,6 @@ class LogReader:
             await anyio.sleep(self._soonest_s / 4)
 
     async def finish(self, tail: Tail, settle_s: float) -> None:
-        """Read a job's lines to their end, late ones included."""
         self.leave(tail)
         await self._drain(tail)
         for _ in range(LATE_LOOKS):
@@ -123,7 +120,6 @@ class LogReader:
                 await anyio.sleep(self._soonest_s)
 
     def leave(self, tail: Tail) -> None:
-        """Stop reading a job's lines; another worker continues."""
         if tail in self._tails:
             self._tails.remove(tail)
 
@@ -201,7 +197,6 @@ def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate]
 
 
 def time_of(at_ms: int, number: int) -> dt.datetime:
-    """Return a line's time in Prefect: its milliseconds, and its number within them."""
     at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).replace(microsecond=0)
     return at + dt.timedelta(microseconds=at_ms % 1000 * ORDINALS + min(number, ORDINALS - 1))
 
@@ -224,6 +219,5 @@ async def last_line(client: PrefectClient, run_id: UUID, stream: str) -> Positio
 
 
 def position_of(timestamp: dt.datetime) -> Position:
-    """Decode the time of a line in Prefect."""
     at_us = round(timestamp.timestamp() * 1_000_000)
     return at_us // ORDINALS, at_us % ORDINALS

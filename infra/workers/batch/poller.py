@@ -1,4 +1,4 @@
-"""One poller for all jobs of a region: 100 ids a call, slower for long jobs and under throttling."""
+"""One poller for all jobs of a region."""
 
 import math
 import time
@@ -82,7 +82,6 @@ class Poller:
         self._watches.pop(job_id, None)
 
     def hurry(self, job_id: str) -> None:
-        """Poll a job in the next round."""
         if watch := self._watches.get(job_id):
             watch.due = 0
 
@@ -140,5 +139,4 @@ class Poller:
                     self._watches.pop(watch.job_id, None)
 
     def interval_s(self, age_s: float) -> float:
-        """Return the seconds between polls of a job whose status is `age_s` old."""
         return min(max(age_s * AGE_SHARE, self._fastest_s), self._slowest_s)

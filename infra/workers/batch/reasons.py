@@ -1,7 +1,6 @@
 """The outcome of a job from its description. Only this file matches AWS's sentences.
 
-[doc] AWS's user guides or API text, [thread] seen by others on AWS. The smoke script of docs/aws.md records
-the real ones.
+[doc] AWS's user guides or API text, [thread] seen by others on AWS.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""AWS calls of one account and region: in a thread, one attempt each."""
+"""AWS calls of one account and region."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ ONE_ATTEMPT = Config(
 
 
 class RegionCalls:
-    """The clients of one region in one account, made when first needed."""
+    """One region in one account."""
 
     def __init__(self, name: str | None, credentials: AwsCredentials | None = None) -> None:
         """Without credentials, AWS's client finds those of the worker's machine."""
@@ -90,7 +90,6 @@ class RegionCalls:
 
 
 def action_of(service: str, operation: str) -> str:
-    """Return a call's name in IAM policies: `batch:SubmitJob`."""
     return f"{service}:{''.join(word.capitalize() for word in operation.split('_'))}"
 
 

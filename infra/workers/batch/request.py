@@ -31,7 +31,6 @@ RECLAIMED_ONLY = [
 
 
 def job_name(flow_run_id: object, attempt: int, title: str) -> str:
-    """Return a try's unique prefix, then a title for people."""
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")
     return f"{name_prefix(flow_run_id, attempt)}{slug}"[:NAME_LENGTH].rstrip("-")
 
@@ -100,7 +99,6 @@ def submission(
 
 
 def resources(vcpus: int | None, memory_mib: int | None, gpus: int) -> list[dict[str, str]]:
-    """Return Batch's resource requirements, without unset ones."""
     amounts = (("VCPU", vcpus), ("MEMORY", memory_mib), ("GPU", gpus))
     return [{"type": kind, "value": str(amount)} for kind, amount in amounts if amount]
 
@@ -120,7 +118,6 @@ def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) ->
 
 
 def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
-    """Return Prefect's labels and the user's tags, with dashes for refused characters."""
     cleaned = {
         UNTAGGABLE.sub("-", name)[:128]: UNTAGGABLE.sub("-", value)[:256]
         for name, value in {**configuration.labels, **configuration.tags}.items()

@@ -1,4 +1,4 @@
-"""The settings of the AWS Batch worker, read from environment variables."""
+"""The settings of the AWS Batch worker."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -29,5 +29,4 @@ class BatchSettings(SubmissionSettings):
 
     @property
     def slowest_s(self) -> float:
-        """Return the seconds between polls of a long job."""
         return self.poll_s * SLOWEST

@@ -1,4 +1,4 @@
-"""The reason why a job waits in RUNNABLE: the number that is too big, or the usual causes."""
+"""The reason why a job waits in RUNNABLE."""
 
 import contextlib
 from collections.abc import Callable
@@ -52,13 +52,11 @@ class QueueState:
 
     @property
     def spot(self) -> bool:
-        """Return True if every compute environment buys spot."""
         kinds = [env.get("computeResources", {}).get("type", "") for env in self.environments]
         return bool(kinds) and all("SPOT" in kind for kind in kinds)
 
     @property
     def max_vcpus(self) -> int:
-        """Return the highest vCPU limit of a compute environment."""
         resources = [env.get("computeResources", {}) for env in self.environments]
         return max((each.get("maxvCpus", 0) for each in resources), default=0)
 
@@ -69,7 +67,6 @@ def type_names(environments: list[dict[str, Any]]) -> list[str]:
 
 
 async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
-    """Explain a job in RUNNABLE, from the facts that the worker is allowed to read."""
     reason = job.get("statusReason") or ""
     queue: QueueState | None = None
     with contextlib.suppress(JobRefused):
@@ -125,7 +122,6 @@ async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -
 
 
 def too_big(job: Job, queue: QueueState | None) -> str:
-    """Name each number that no machine of the queue offers."""
     if not queue or not queue.instance_types:
         return ""
     limits: list[tuple[str, int, Callable[[InstanceType], int]]] = [
@@ -157,7 +153,6 @@ def too_big(job: Job, queue: QueueState | None) -> str:
 
 
 def broken(queue: QueueState) -> str:
-    """Name each queue or compute environment that cannot take jobs."""
     problems = []
     things = [("Queue", queue.description["jobQueueName"], queue.description)]
     things += [("Compute environment", env["computeEnvironmentName"], env) for env in queue.environments]
@@ -180,7 +175,6 @@ def busy(queue: QueueState) -> str:
 
 
 def given_up(diagnosis: Diagnosis, queue: QueueState | None, region: RegionCalls, deadline_s: int) -> str:
-    """Name the machine that did not come, and alternatives."""
     reason = diagnosis.message.rstrip(".")
     if queue is None:
         remedy = "another type, another region or on-demand"

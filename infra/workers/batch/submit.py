@@ -1,4 +1,4 @@
-"""Submission without duplicates: one definition per content, one job per try of a flow run."""
+"""Submission without duplicates."""
 
 import time
 from collections.abc import Callable
@@ -47,8 +47,7 @@ class Submitter:
         """Submit a try of a flow run, unless it has a job; return the job's id.
 
         SubmitJob has no idempotency token: after a lost answer the job is searched. `JobRefused` if AWS
-        refused, or
-        did not answer in time.
+        refused, or did not answer in time.
         """
         queue = configuration.job_queue or ""
         deadline, pause_s = time.monotonic() + self._patience_s, 0.5
@@ -95,7 +94,6 @@ class Submitter:
         return str(made["jobDefinitionArn"])
 
     async def _secrets_of(self, configuration: AwsBatchJobConfiguration) -> set[str]:
-        """Return the secrets of an existing definition, if they matter."""
         if not secrets(configuration.env):
             return set()
         definition = str(configuration.job_definition)

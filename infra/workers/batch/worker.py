@@ -43,7 +43,7 @@ class RegionClients:
 
 
 class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables, AwsBatchWorkerResult]):
-    """Submits flow runs to AWS Batch and follows their jobs, also those of an earlier worker."""
+    """Runs flow runs as AWS Batch jobs and follows them."""
 
     type = "aws-batch"
     thing = "AWS Batch job"
@@ -71,9 +71,8 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     ) -> None:
         """Terminate a job; AWS always gives its container 30 seconds between SIGTERM and SIGKILL.
 
-        Raises:
-            InfrastructureNotFound: the job does not exist, or has ended.
-            InfrastructureNotAvailable: AWS refused or did not answer.
+        `InfrastructureNotFound` if it has ended, `InfrastructureNotAvailable` if AWS refused or did not
+        answer.
         """
         region, patience_s = self.clients(configuration).region, self.settings.patience_s
         try:

@@ -1,4 +1,4 @@
-"""Build source distributions and wheels of the workers: `python -m infra.workers.distributions [--out dist]`.
+"""Build the workers' distributions: `python -m infra.workers.distributions [--out dist]`.
 
 This needs setuptools and pip, and downloads nothing. Each wheel is built from the source distribution.
 """

@@ -1,7 +1,6 @@
 """Write a distribution: a project with one worker, made of the worker's unchanged files.
 
-The files of `infra/workers` keep their places below `PACKAGE.workers`. Only `brand.py`, the names that the
-worker uses, is the distribution's own, like the package's `__init__.py` and `decorators.py`.
+Only `brand.py`, `__init__.py` and `decorators.py` are the distribution's own.
 """
 
 import re
@@ -35,9 +34,7 @@ sys.modules |= {{"infra": infra, "infra.workers": workers}}
 class Distribution(NamedTuple):
     """A project that can be installed by itself.
 
-    Attributes:
-        folders: of `infra/workers`; the last one is the worker's own.
-        left_out: files of these folders that only this repository uses.
+    The last of `folders` is the worker's own; `left_out` are files that only this repository uses.
     """
 
     name: str
@@ -64,7 +61,6 @@ DISTRIBUTIONS = (
 
 
 def sources(distribution: Distribution) -> dict[str, Path]:
-    """Return the sources by their paths in the package."""
     shared = {f"{INSIDE}/{name}": WORKERS / name for name in SHARED}
     for folder in distribution.folders:
         for path in sorted((WORKERS / folder).rglob("*")):
@@ -93,7 +89,6 @@ def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
 
 
 def lay(distribution: Distribution, folder: Path, tests: Path | None = None) -> None:
-    """Write the project into a new folder."""
     laid = {Path(distribution.package, name): path for name, path in sources(distribution).items()}
     laid |= {Path(name): distribution.project / name for name in ("pyproject.toml", "README.md")}
     if tests:

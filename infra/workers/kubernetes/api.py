@@ -1,4 +1,4 @@
-"""Calls that create, find and delete a job, and read its events and log."""
+"""Calls about a job, except those of the view."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,6 @@ LOG_BYTES = 1_000_000
 
 
 async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> bytes:
-    """Make a call; `ApiException` if the API refuses."""
     response = await call(*args, _preload_content=False, _request_timeout=(CONNECT_S, ANSWER_S), **kwargs)
     async with response:
         body: bytes = await response.read()
@@ -36,9 +35,7 @@ async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) ->
 async def answer(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Object:
     """Return the answer as an object: the client's own models take ten times the memory.
 
-    Raises:
-        ApiException: the API refuses.
-        Unclear: the answer is not an object.
+    `ApiException` if the API refuses, `Unclear` if the answer is not an object.
     """
     body = await raw(call, *args, **kwargs)
     try:
@@ -58,8 +55,7 @@ class NamespaceApi:
     async def create(self, job: Object) -> Object:
         """Create a job, or return one from a lost worker or answer.
 
-        Raises:
-            ApiException: the API refuses, or another run has a job of this name.
+        `ApiException` if the API refuses, or another run has a job of this name.
         """
         try:
             return await self._retry(self._batch.create_namespaced_job, self.namespace, job)
@@ -128,6 +124,5 @@ def _run_of(job: Object) -> str | None:
 
 
 def _seen_at(event: Object) -> str:
-    """Return an event's last time; the field depends on its source."""
     series = (event.get("series") or {}).get("lastObservedTime")
     return str(series or event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -1,4 +1,4 @@
-"""The configuration of a Kubernetes job, and the checks that need no cluster."""
+"""The configuration of a Kubernetes job."""
 
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
@@ -93,7 +93,6 @@ class KubernetesJobsConfiguration(
 
     @classmethod
     def json_template(cls) -> dict[str, Any]:
-        """Omit settings of prefect-kubernetes that this worker does not use."""
         template = super().json_template()
         fields = KubernetesJobsVariables.model_fields
         return {name: text for name, text in template.items() if name in fields} | {"job_manifest": frame()}
@@ -123,7 +122,6 @@ class KubernetesJobsConfiguration(
 
 
 def second_run_fault(manifest: dict[str, Any]) -> str | None:
-    """Return an error if a manifest would not run a job's container exactly once."""
     spec = manifest.get("spec") or {}
     pod = (spec.get("template") or {}).get("spec") or {}
     for name, (right, otherwise) in RUNS_ONCE.items():
@@ -141,7 +139,6 @@ def job_name(run_id: UUID, number: int) -> str:
 
 
 def default_template() -> dict[str, Any]:
-    """Return the base job template, without values."""
     variables = KubernetesJobsVariables.model_json_schema()
     variables.pop("title", None)
     return {"job_configuration": KubernetesJobsConfiguration.json_template(), "variables": variables}

@@ -1,4 +1,4 @@
-"""Failures of the Kubernetes API: which are temporary, and a sentence for the user."""
+"""Failures of the Kubernetes API."""
 
 import asyncio
 import json
@@ -16,15 +16,14 @@ AWAY = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 
 class Unclear(Exception):
-    """An answer, perhaps of a proxy in front of the API, is not one of the API's."""
+    """An answer that is not one of the API's, perhaps a proxy's."""
 
 
 class LoginFailed(Exception):
-    """A cluster's configuration gives no credentials; the text has the plugin's reason."""
+    """A cluster's configuration gives no credentials; the text is the plugin's."""
 
 
 def transient(error: BaseException) -> bool:
-    """Return True if the same call can succeed later."""
     if isinstance(error, ApiException):
         return error.status == HTTPStatus.TOO_MANY_REQUESTS or (error.status or 0) >= 500
     return isinstance(error, (*AWAY, Unclear, LoginFailed))

@@ -1,4 +1,4 @@
-"""The form of a `kubernetes-jobs` work pool: its fields and their limits."""
+"""The form of a `kubernetes-jobs` work pool."""
 
 from typing import Annotated, Literal, Self
 
@@ -182,7 +182,6 @@ class KubernetesJobFields(JobFields):
 
     @property
     def choices(self) -> dict[Choice, str]:
-        """Return the label value that each choice of a node requires."""
         values: dict[Choice, str | None] = {
             "accelerator": self.accelerator,
             "driver_version": self.driver_version and self.driver_version.lower(),
@@ -198,5 +197,4 @@ class KubernetesJobFields(JobFields):
 
     @property
     def deadline_s(self) -> int:
-        """Return the longest time that the Job can wait and run."""
         return self.schedule_within_s + self.timeout_s

@@ -121,7 +121,6 @@ class KubernetesFollow(JobFollow):
         return None
 
     async def _note_times(self, created: dt.datetime) -> None:
-        """Label the run once its container runs and costs."""
         began = started_at(self.pod)
         if began is None:
             return
@@ -136,8 +135,8 @@ class KubernetesFollow(JobFollow):
         """Follow a deleted job's pod to its end.
 
         A deletion in the background deletes the Job first and its pod later, and `--cascade=orphan` leaves
-        the pod
-        running: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
+        the pod running:
+        https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
         """
         if self._vanished is None:
             self._vanished = self._gone(job)
@@ -160,7 +159,6 @@ class KubernetesFollow(JobFollow):
         return self.end_of(vanished) if vanished.name == "Lost" else self.stop or vanished
 
     def _pod_has_s(self, pod: Object) -> float:
-        """Return the seconds in which a deleted job's pod must end."""
         limits, now = self.configuration, dt.datetime.now(dt.UTC)
         if deleted := pod["metadata"].get("deletionTimestamp"):
             end, spare_s = dt.datetime.fromisoformat(deleted), limits.grace_s + self.settings.late_s
@@ -182,7 +180,6 @@ class KubernetesFollow(JobFollow):
         return JobOutcome("PodLost", text)
 
     def _unseen(self) -> JobOutcome | None:
-        """Report an invisible job; return its outcome once it is past its deadline."""
         trouble, job = self.view.trouble, self.view.jobs.get(self.name)
         reason = sentence(trouble, LOOK) if trouble else ""
         if isinstance(trouble, LoginFailed) or (trouble and not transient(trouble)):
@@ -214,7 +211,6 @@ class KubernetesFollow(JobFollow):
         return outcome_of(condition, self.pod, limits.memory_mib, limits.timeout_s)
 
     async def _overdue(self, job: Object) -> JobOutcome | None:
-        """Log why the job waits; return the outcome if it must end."""
         began, now = started_at(self.pod), dt.datetime.now(dt.UTC)
         if began:
             if (now - began).total_seconds() > self.configuration.timeout_s:
@@ -243,7 +239,6 @@ class KubernetesFollow(JobFollow):
         return None
 
     def _broken(self, wait: Waiting, waited_s: float) -> JobOutcome | None:
-        """Return a failing image's or container's outcome; None while it can recover."""
         now = anyio.current_time()
         self._trouble_since = self._trouble_since or now
         has_time = now - self._trouble_since <= self.settings.pull_s
@@ -260,7 +255,6 @@ class KubernetesFollow(JobFollow):
         return JobOutcome("ImagePullFailed", text)
 
     async def _events(self) -> list[Object]:
-        """Return the pod's events, or the job's without a pod; empty if unreadable."""
         name = self.pod["metadata"]["name"] if self.pod else self.name
         try:
             return await self.api.events(name)

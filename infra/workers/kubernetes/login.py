@@ -1,4 +1,4 @@
-"""A client with fresh credentials: read again before they expire, and once when the API refuses them.
+"""A client with fresh credentials.
 
 GKE's tokens are valid for an hour and those of EKS for 15 minutes, while a worker runs for days; the client
 of kubernetes_asyncio runs a kubeconfig's exec plugin only once.
@@ -49,7 +49,7 @@ def load_block(cluster: KubernetesClusterConfig) -> Load:
 
 
 class RenewingClient(ApiClient):
-    """A client that logs in again before its credentials expire, and once after a 401."""
+    """A client that logs in again before its credentials expire, and after a 401."""
 
     def __init__(self, configuration: Configuration, load: Load) -> None:
         super().__init__(configuration)
@@ -75,7 +75,6 @@ class RenewingClient(ApiClient):
         await super().close()
 
     async def call_api(self, *args: Any, **kwargs: Any) -> Any:
-        """If credentials are refused, repeat the call once with new ones."""
         await self._keep_fresh()
         logins = self._logins
         try:
@@ -124,7 +123,6 @@ class RenewingClient(ApiClient):
 
 
 async def _loaded(load: Load, configuration: Configuration) -> dt.datetime | None:
-    """Fill a configuration in; errors contain the plugin's text."""
     try:
         async with asyncio.timeout(PLUGIN_S):
             return await load(configuration)
@@ -150,9 +148,7 @@ def _now() -> dt.datetime:
 async def client_of(cluster: KubernetesClusterConfig | None) -> AsyncIterator[ApiClient]:
     """Open a client of a block's cluster, else of the worker's own one, else of its KUBECONFIG.
 
-    Raises:
-        ConfigException: there is none.
-        LoginFailed: it gives no credentials.
+    `ConfigException` without any, `LoginFailed` without credentials.
     """
     if cluster:
         client = await RenewingClient.open(load_block(cluster))

@@ -117,7 +117,6 @@ def _fill_container(container: Manifest, fields: KubernetesJobFields, env: Env, 
 
 
 def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) -> list[Manifest]:
-    """Return the template's variables and the run's; secrets only by name."""
     variables = {entry["name"]: entry for entry in rendered}
     variables |= {name: {"name": name, "value": value} for name, value in env.items() if value is not None}
     for name, reference in fields.secrets.items():
@@ -134,7 +133,6 @@ def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) 
 
 
 def _volumes(fields: KubernetesJobFields, env: Env) -> list[tuple[Manifest, Manifest]]:
-    """Return the pod's writable volumes, each with its mount."""
     volumes: list[tuple[Manifest, Manifest]] = []
     if fields.shared_memory_mib:
         memory = {"medium": "Memory", "sizeLimit": f"{fields.shared_memory_mib}Mi"}

@@ -1,4 +1,4 @@
-"""Work pools as data: the base job template of a file in `deployments/pools/`."""
+"""Base job templates from `deployments/pools/`."""
 
 import json
 from collections.abc import Mapping
@@ -45,8 +45,7 @@ def read_pool(path: Path) -> PoolFile:
 def base_job_template(pool: PoolFile, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the worker's template with the pool's values and the cluster's (`more`).
 
-    Raises:
-        ValueError: the form does not have a job variable, or does not accept its value.
+    `ValueError` for an unknown job variable or a wrong value.
     """
     template: dict[str, Any] = json.loads(json.dumps(default_template()))
     properties = template["variables"]["properties"]

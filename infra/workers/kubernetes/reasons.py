@@ -57,8 +57,7 @@ class Waiting:
     """Why a job's container does not run yet; `message` is the cluster's own text.
 
     `kind` is "node", "image", "never" for an image that can't come, "container", "placed" for a node that
-    still
-    prepares it, or "".
+    still prepares it, or "".
     """
 
     kind: str
@@ -72,7 +71,6 @@ def container_of(pod: Object) -> Object:
 
 
 def newest(pods: Iterable[Object]) -> Object | None:
-    """Return the newest pod: usually its only one."""
     return max(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), default=None)
 
 
@@ -112,7 +110,6 @@ def waiting(pod: Object | None) -> Waiting:
 
 
 def explained(wait: Waiting, events: list[Object]) -> str:
-    """Return why a job waits, with the autoscaler's or a quota's reason."""
     telling = _of(events, *SCALING, *NOT_SCALING, *NOT_READY, "FailedCreate")[-1:]
     if telling and BACKOFF in telling[0].get("message", ""):
         telling = _of(events, "FailedScaleUp")[-1:] + telling  # only these name the reason
@@ -121,7 +118,6 @@ def explained(wait: Waiting, events: list[Object]) -> str:
 
 
 def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
-    """Return the outcome of a job without a node or container in time."""
     why = explained(wait, events)
     if wait.kind == "placed":
         text = f"The container did not start within schedule_within_s {waited_s:.0f}: {why}."
@@ -162,7 +158,6 @@ def ended_at(pod: Object | None) -> dt.datetime | None:
 
 
 def is_over(pod: Object | None) -> bool:
-    """Return True if no container of a pod runs any more."""
     return pod is None or bool(pod.get("gone")) or pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
@@ -187,7 +182,6 @@ def deleted_first(job: Object, condition: Object) -> bool:
 
 
 def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> JobOutcome:
-    """Return a job's outcome from its last condition and its pod."""
     state = container_of(pod).get("state") if pod else None
     terminated = (state or {}).get("terminated") or {}
     code = terminated.get("exitCode")
@@ -205,7 +199,6 @@ def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s
 
 
 def _disrupted(pod: Object) -> JobOutcome | None:
-    """Return the outcome if the cluster ended the pod."""
     status, node = pod["status"], pod["spec"].get("nodeName", "?")
     message = status.get("message", "").rstrip(". ")
     conditions = [c for c in status.get("conditions", ()) if c["type"] == "DisruptionTarget"]

@@ -1,4 +1,4 @@
-"""The settings of the Kubernetes worker, read from environment variables."""
+"""The settings of the Kubernetes worker."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict

@@ -1,4 +1,4 @@
-"""All jobs and pods of a namespace as they are now, from one list and one watch of each."""
+"""All jobs and pods of a namespace, from one watch of each."""
 
 from collections.abc import Callable
 
@@ -67,7 +67,6 @@ class View:
         return next(iter(self._trouble.values()), None)
 
     def take(self, job: Object) -> None:
-        """Add a job that the watch might not have reported yet."""
         self.jobs.setdefault(job["metadata"]["name"], _slim(job))
 
     def version(self, name: str) -> int:
@@ -81,7 +80,6 @@ class View:
                 await self._news.setdefault(name, anyio.Event()).wait()
 
     def wake(self, name: str) -> None:
-        """Wake a job's waiters."""
         self._versions[name] = self.version(name) + 1
         if event := self._news.pop(name, None):
             event.set()
@@ -91,7 +89,6 @@ class View:
         self._followed.add(name)
 
     def forget(self, name: str) -> None:
-        """Drop a job's data for waiters."""
         self._versions.pop(name, None)
         self._news.pop(name, None)
         self._followed.discard(name)
@@ -196,7 +193,6 @@ class View:
 
 
 def _slim(thing: Object) -> Object:
-    """Return the used parts of a job or pod."""
     kept = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
     metadata = {key: thing["metadata"][key] for key in kept if key in thing["metadata"]}
     node = thing.get("spec", {}).get("nodeName")

@@ -40,7 +40,7 @@ class NamespaceClients(NamedTuple):
 class KubernetesJobsWorker(
     FollowingWorker[KubernetesJobsConfiguration, KubernetesJobsVariables, KubernetesJobsResult]
 ):
-    """Runs flow runs as Kubernetes jobs and follows them, also those of an earlier worker."""
+    """Runs flow runs as Kubernetes jobs and follows them."""
 
     type = "kubernetes-jobs"
     thing = "Kubernetes job"
@@ -96,7 +96,6 @@ class KubernetesJobsWorker(
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: KubernetesJobsConfiguration, resumed: bool
     ) -> KubernetesFollow:
-        """Return the follower once its namespace is watched."""
         clients = await self.watched(configuration)
         return KubernetesFollow(
             run=flow_run,
@@ -116,9 +115,7 @@ class KubernetesJobsWorker(
     ) -> None:
         """Delete a job with its pods.
 
-        Raises:
-            InfrastructureNotFound: the job does not exist.
-            InfrastructureNotAvailable: the cluster refused.
+        `InfrastructureNotFound` if it does not exist, `InfrastructureNotAvailable` if the cluster refused.
         """
         namespace, _, name = infrastructure_pid.rpartition(":")
         try:

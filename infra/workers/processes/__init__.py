@@ -1,1 +1,1 @@
-"""Jobs as process trees, for machines where users cannot start containers."""
+"""Jobs as process trees, for users without containers."""

@@ -1,4 +1,4 @@
-"""The process tree's program as one file, named by its content: `python3 tree-….pyz hold …`."""
+"""The process tree's program as one file, named by its content."""
 
 import hashlib
 import io

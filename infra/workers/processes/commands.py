@@ -68,7 +68,6 @@ def root_of(folder: Path, within_s: float = 0.0) -> int | None:
 
 
 def follow(folder: Path) -> int:
-    """Return at a tree's end; end one whose root was killed."""
     with suppress(FileNotFoundError), (folder / "root").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)  # waits without using CPU
     return remove(folder)
@@ -85,7 +84,6 @@ def stop(folder: Path, grace_s: float) -> int:
 
 
 def remove(folder: Path) -> int:
-    """Kill the rest of a tree; return 0 once it is gone."""
     gone = sweep(folder.name)
     forget_scratch(folder)
     return 0 if gone else 1
@@ -98,7 +96,6 @@ def end_of(folder: Path) -> str:
 
 
 def facts() -> dict[str, object]:
-    """Return this Python's path and version, and its modules for a job's environment."""
     has = [name for name in (BRAND.module, "pip", "uv") if importlib.util.find_spec(name)]
     return {"python": sys.executable, "version": sys.version.split()[0], "has": has}
 

@@ -1,4 +1,4 @@
-"""The processes of a tree, as the kernel lists them: found by their mark and their parents."""
+"""The processes of a tree, found by their mark and parents."""
 
 import os
 import re

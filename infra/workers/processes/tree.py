@@ -1,14 +1,14 @@
 """The root of a job's process tree, on a machine where users cannot start containers.
 
-`bundle` packs it as one file, which needs Linux and Python 3.10 on the machine. The job's watcher (on a box
-behind SSH) or batch script (on a cluster) runs
+`bundle` packs it as one file, which needs Linux and Python 3.10. The job's watcher (on a box behind SSH) or
+batch script (on a cluster) runs
 
     python3 tree.pyz hold [--limit-s S] [--env-file FILE] [--code DIR] [--bin DIR] FOLDER COMMAND…
 
 in the foreground. It runs the command in DIR with the variables of FILE; PATH begins with the folder of
 `--bin`, by default that of this Python. None of its processes and temporary files stays. Its exit code is the
 command's; 128 + N if signal N ended that. SIGTERM gives the command `GRACE_S` to end by itself; a second
-SIGTERM kills it. FOLDER belongs to the job, and its name is the job's. It contains
+SIGTERM kills it. FOLDER, whose name is the job's, contains
 
     root   the process id; locked (flock) while the root lives
     log    the command's output, as it comes; a full disk costs lines of it, never the job
@@ -16,8 +16,7 @@ SIGTERM kills it. FOLDER belongs to the job, and its name is the job's. It conta
     exit   `CODE OOM` at the end, such as `3 false` or `137 true`
 
 All processes of the tree have the job's name in their variable `processes.MARK`, and descend from the root,
-which adopts orphans. The caller holds the box's lock for it; a script can do so by `flock -n -o LOCK_FILE
-python3 tree.pyz hold …`.
+which adopts orphans. The caller holds the box's lock for it, such as by `flock -n -o LOCK_FILE`.
 """
 
 import argparse
@@ -120,7 +119,6 @@ class Root:
         sweep(self._folder.name, os.getpid(), self._bury)
 
     def _copy(self, out: int) -> bool:
-        """Copy new output to the log; return True if more can follow."""
         with suppress(BlockingIOError):
             for _ in range(CHUNKS):
                 if not (chunk := os.read(out, CHUNK_BYTES)):
@@ -143,7 +141,6 @@ class Root:
 
 
 def hold(asked: argparse.Namespace) -> int:
-    """Be the root of a tree; return its exit code."""
     folder: Path = asked.folder
     if os.environ.get(MARK) != folder.name:  # the root has the mark, too
         words = [sys.executable, *sys.argv]

@@ -1,4 +1,4 @@
-"""The answers of a box, parsed strictly; an error names the field and its value."""
+"""The answers of a box, parsed strictly."""
 
 import re
 from collections.abc import Mapping
@@ -34,12 +34,11 @@ def facts_in(output: bytes | str | None) -> Facts:
 
 
 def once(facts: Facts) -> dict[str, str]:
-    """Return the first value of each fact."""
     return {name: values[0] for name, values in facts.items()}
 
 
 def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | None:
-    """Return a fact; raise `JobRefused` unless it is an integer from 0 to `most`."""
+    """Raise `JobRefused` unless a fact is an integer from 0 to `most`."""
     text = values.get(name, "")
     if not text:
         return None
@@ -57,7 +56,6 @@ def state_in(values: Mapping[str, str]) -> State:
 
 
 def seconds_in(text: str) -> int | None:
-    """Return the seconds between two files of a box."""
     return max(0, int(text)) if re.fullmatch(r"-?[0-9]{1,12}", text) else None
 
 
@@ -66,7 +64,6 @@ def exit_code_in(text: str) -> int | None:
 
 
 def check_facts(facts: Facts) -> None:
-    """Raise `JobRefused` if a box's fact about itself is missing or implausible."""
     values = once(facts)
     if lacking := [name for name in REQUIRED if not values.get(name)]:
         raise JobRefused(f"The box's answer lacks {lacking[0]}: repair `uname` and HOME there.", "Unfit")

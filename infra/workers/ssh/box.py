@@ -1,4 +1,4 @@
-"""The calls of a box: the verbs of `box.sh`, which runs there."""
+"""The calls of a box: the verbs of `box.sh`."""
 
 import asyncio
 import hashlib
@@ -54,13 +54,11 @@ class Look:
         unpulled: its image or its environment could not be made.
         late: the box stopped it at its time limit.
         seen: bytes of the log that Prefect has.
-        port: of the tunnel when the container started.
         last: line of the log.
         waits: its present obstacle, as a sentence; empty without one.
         queued_s: in the cluster's queue; None without a queue, and before the job began.
         pulled_s: from its box to its start; None before it began, and on a cluster.
-        began_ago_s, ended_ago_s: since it got its box or node, and since its end; by the box's clock, whose
-            hour can be wrong.
+        began_ago_s, ended_ago_s: by the box's clock, whose hour can be wrong.
     """
 
     state: State
@@ -79,7 +77,6 @@ class Look:
 
     @property
     def begun(self) -> bool:
-        """Return True if the job runs, or did."""
         return self.queued_s is not None or self.pulled_s is not None
 
 
@@ -197,10 +194,7 @@ class SshBox:
         """Start a prepared job; do nothing if it runs or has run already.
 
         `env`, the container's variables, and `profile`, Prefect's secrets, are only in the box's memory.
-
-        Raises:
-            BoxBusy: another job has the box.
-            JobRefused: the box failed to start it.
+        `BoxBusy` if another job has the box, `JobRefused` if the start fails.
         """
         hidden = (profile.encode(), env.encode())
         sizes = [str(len(content)) for content in hidden]
@@ -247,7 +241,7 @@ class SshBox:
             raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
 
     async def stop(self, name: str, grace_s: int = GRACE_S) -> bool:
-        """Stop a job; return True once it is gone."""
+        """Return True once the job is gone."""
         words = (await self.folder(name), str(grace_s))
         done = await self._engine("stop", *words, within_s=grace_s + STOP_S)
         return done.exit_status == 0
@@ -272,7 +266,6 @@ class SshBox:
         await self._put(await self._do("true"), f"{HOME}/{kind}-{name}", value.encode())
 
     async def note(self, name: str, fact: str, value: object) -> None:
-        """Store a fact for the job's next follower."""
         folder = shlex.quote(f"{HOME}/{name}")
         await call(
             self.connection, f"[ ! -d {folder} ] || printf %s {shlex.quote(str(value))} > {folder}/{fact}"

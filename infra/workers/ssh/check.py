@@ -1,4 +1,4 @@
-"""The requirements that a box does not meet, checked before a job is started."""
+"""The requirements that a box does not meet."""
 
 import json
 import re
@@ -117,7 +117,7 @@ def _within(value: Any, *names: str) -> Any:
 
 
 def _sees_gpus(info: dict[str, Any]) -> bool:
-    """Return True if Docker names NVIDIA's runtime or CDI devices; podman always passes."""
+    """Podman always passes."""
     if "Runtimes" not in info:
         return True
     runtimes, devices = info["Runtimes"], info.get("DiscoveredDevices")

@@ -34,7 +34,6 @@ def config_of(host: SshAddress) -> SSHClientConfig:
 
 
 def _local_user() -> str:
-    """Return the user of this process; `DEFAULT_USER` for a container's uid without a name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""The command lines of a job and the settings of its container."""
+"""The command lines of a job."""
 
 import hashlib
 import json
@@ -24,12 +24,7 @@ RETRIES = 8  # of Prefect's client, with doubling pauses: a connection lost for 
 def run_command(
     configuration: SshJobConfiguration, name: str, port: int | None, home: str = ""
 ) -> tuple[str, ...]:
-    """Return the runtime's arguments: `run … IMAGE COMMAND…`.
-
-    Args:
-        port: of the tunnel on the box; None without one.
-        home: of the box's user; each user has a separate cache.
-    """
+    """Each user of the box has a separate cache, by its `home`."""
     hidden = HIDDEN.format(name=name)
     words = ["run", "--detach", "--name", name, "--label", f"{BRAND.container_label}={name}"]
     words += ["--network", "host", "--pull", "never"]
@@ -51,7 +46,6 @@ def run_command(
 
 
 def kept_volume(home: str) -> str:
-    """Return the volume of a user's cache."""
     return f"{BRAND.name}-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
 
@@ -67,7 +61,6 @@ def gpu_options(configuration: SshJobConfiguration) -> list[str]:
 
 
 def visible_gpus(gpus: int | str | list[str]) -> dict[str, str]:
-    """Return the variable that limits CUDA to these GPUs."""
     return {} if gpus == "all" else {"CUDA_VISIBLE_DEVICES": ",".join(_ids(gpus))}
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a job on a box, and the checks that need no box."""
+"""The configuration of a job on a box."""
 
 import ipaddress
 import re
@@ -304,7 +304,6 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
 
 
 def job_name(run_id: uuid.UUID, number: int) -> str:
-    """Return the unique name of a try's container and folder."""
     return f"prefect-{run_id}-{number}"
 
 

@@ -1,4 +1,4 @@
-"""SSH connections to boxes with known host keys, and their failures."""
+"""SSH connections to boxes with known host keys."""
 
 import asyncio
 import re
@@ -64,11 +64,8 @@ async def connect(
 ) -> asyncssh.SSHClientConnection:
     """Connect through the jumps, whose connections end with this one.
 
-    With `in_before`, a refused login counts as temporary, because the box accepted us earlier.
-
-    Raises:
-        JobRefused: a host key is not the pinned one, our key is refused, or a key can't be read.
-        BoxUnreachable: the box does not answer.
+    With `in_before`, a refused login counts as temporary, because the box accepted us earlier. `JobRefused`
+    for an unknown host key, a refused login or an unreadable key; `BoxUnreachable` without an answer.
     """
     way: asyncssh.SSHClientConnection | None = None
     for each in [*way_to(host), host]:

@@ -1,4 +1,4 @@
-"""One job on a box, followed to its end over connections that can break."""
+"""One job on a box, followed over connections that can break."""
 
 import asyncio
 import datetime as dt
@@ -112,7 +112,6 @@ class SshFollow(JobFollow):
         return None
 
     def _gives_up(self, error: JobRefused | BoxUnreachable, lost_for_s: float) -> JobOutcome | None:
-        """Return the outcome once another attempt is useless or too late."""
         late = lost_for_s > self.configuration.lost_s
         # a full disk can be temporary
         lasts = late or (isinstance(error, JobRefused) and error.state != "Unfit")
@@ -136,7 +135,6 @@ class SshFollow(JobFollow):
             await asyncio.wait_for(self._awake.wait(), self.settings.poll_s)
 
     async def _connected(self) -> SshBox:
-        """Reconnect to the box, with the tunnel that the container knows."""
         box = box_of(await connect(self.host, self.secret_of, in_before=True), self.configuration)
         try:
             await self.tunnel.take_over(box, self.name, await box.look(self.name), self.host)
@@ -179,8 +177,7 @@ class SshFollow(JobFollow):
         """Return the box's times within the bounds of the worker's clock.
 
         A job begins after its flow run was created and ends after it was last seen running: a box cannot
-        change
-        its bill beyond that.
+        change its bill beyond that.
         """
         began, ended = self.machine_time.began or _ago(look.began_ago_s, now), _ago(look.ended_ago_s, now)
         if began and self.run.created:
@@ -263,5 +260,4 @@ class SshFollow(JobFollow):
 
 
 def _ago(seconds: int | None, now: dt.datetime) -> dt.datetime | None:
-    """Convert an age by the box's clock to a time by the worker's."""
     return None if seconds is None else now - dt.timedelta(seconds=min(seconds, LONGEST_AGO_S))

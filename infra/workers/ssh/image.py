@@ -1,4 +1,4 @@
-"""Images over the SSH connection, for a box without a registry."""
+"""Images over the SSH connection."""
 
 import asyncio
 import contextlib
@@ -28,10 +28,8 @@ async def stream(
 ) -> None:
     """Upload the worker's image, unless the box has it.
 
-    Raises:
-        JobRefused: the worker does not have it, or the box refuses it.
-        BoxBusy: another job has the box.
-        BoxUnreachable: the connection was lost.
+    `JobRefused` if the worker does not have it or the box refuses it; `BoxBusy` and `BoxUnreachable` can
+    pass.
     """
     image = str(configuration.image)
     ours, size_bytes = await _here(configuration, image)

@@ -34,9 +34,7 @@ async def bring_code(
 ) -> dict[str, tuple[str, ...]]:
     """Return the command lines that prepare and run the lane.
 
-    Raises:
-        JobRefused: this is not a checkout, or the box can't be written to.
-        BoxUnreachable: the connection was lost.
+    `JobRefused` outside a checkout or if the box can't be written to, `BoxUnreachable` for a lost connection.
     """
     try:
         lane, content = lane_bundle()
@@ -55,16 +53,13 @@ async def bring_code(
 
 
 def code_variables() -> dict[str, str]:
-    """Return the variables that a lane's image sets."""
     return {COMMIT: revision()}
 
 
 def lane_bundle(root: Path = ROOT) -> tuple[str, bytes]:
-    """Return a lane's code: the content's hash, and the content.
+    """Return the content's hash, and the content.
 
-    Raises:
-        OSError: this is not a checkout.
-        ImageError: a package is not locked.
+    `OSError` outside a checkout, `ImageError` for an unlocked package.
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:

@@ -1,4 +1,4 @@
-"""The code of a job without a container, and the command line of its process tree."""
+"""The code of a job without a container."""
 
 import logging
 import shlex
@@ -17,9 +17,7 @@ async def bring_code(
 ) -> dict[str, tuple[str, ...]]:
     """Return the command lines that prepare the job and run it.
 
-    Raises:
-        JobRefused: the code cannot be sent.
-        BoxUnreachable: the connection was lost.
+    `JobRefused` if the code cannot be sent, `BoxUnreachable` for a lost connection.
     """
     if BRAND.code_module:
         words: dict[str, tuple[str, ...]] = await import_module(BRAND.code_module).bring_code(
@@ -32,7 +30,6 @@ async def bring_code(
 
 
 def code_variables() -> dict[str, str]:
-    """Return the variables that an image would set."""
     return dict(import_module(BRAND.code_module).code_variables()) if BRAND.code_module else {}
 
 

@@ -1,4 +1,4 @@
-"""The settings of the SSH worker, read from environment variables."""
+"""The settings of the SSH worker."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict

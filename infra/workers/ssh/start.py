@@ -1,4 +1,4 @@
-"""The start of a job on one of its boxes: it answers, is fit and free, and has the image."""
+"""The start of a job on one of its boxes."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ WAIT_THERE_S = 10  # of waiting on a busy box, before the next box is asked
 
 @dataclass(frozen=True)
 class Started:
-    """A job that runs, or has run, on a box; its tunnel uses the connection."""
+    """A job that runs, or has run, on a box."""
 
     host: Host
     box: SshBox
@@ -34,7 +34,6 @@ class Launcher:
 
     Args:
         note: receives the box that is about to get the job.
-        given_up: returns True if the job is no longer needed.
         before: the box that an earlier worker has noted: it might have the job.
     """
 
@@ -59,8 +58,7 @@ class Launcher:
     async def start(self) -> Started:
         """Try the boxes in turn until one has the job.
 
-        Raises:
-            JobRefused: none can take it, or none did in time.
+        `JobRefused` if none can take it, or none did in time.
         """
         deadline = time.monotonic() + self._configuration.wait_s
         while True:

@@ -1,4 +1,4 @@
-"""The tunnel from a box to the Prefect API: a port of the box that ends at the worker's proxy."""
+"""The tunnel from a box to the worker's proxy."""
 
 import asyncio
 import logging
@@ -31,7 +31,6 @@ class Tunnel:
     """The tunnel of one job's container to the Prefect API, over changing connections.
 
     Attributes:
-        run: the only flow run that the container reaches.
         token: of a new job's container; it opens only this tunnel.
         tokens: all valid ones: a worker that takes over learns the container's from the box.
     """
@@ -48,9 +47,7 @@ class Tunnel:
     async def open(self, connection: asyncssh.SSHClientConnection, host: Host, port: int | None) -> int:
         """Return the box's port; `port` is one that a container has already.
 
-        Raises:
-            JobRefused: the box allows no tunnels.
-            BoxUnreachable: the port is still taken, or the connection was lost.
+        `JobRefused` if the box allows no tunnels, `BoxUnreachable` for a taken port or a lost connection.
         """
         for _ in range(TRIES if port else 1):
             try:
@@ -78,14 +75,12 @@ class Tunnel:
     async def take_over(
         self, box: SshBox, name: str, look: Look, host: Host, *, waiting: bool = False
     ) -> None:
-        """Follow a job with the tunnel's port that its container knows or will know."""
         await box.own(name)
         if look.port and (waiting or look.state == "running"):
             await self.learn(box, name)
             await self.open(box.connection, host, look.port)
 
     async def learn(self, box: SshBox, name: str) -> None:
-        """Add the token of the container that runs there."""
         try:
             profile = tomllib.loads(await box.secret(name))
             self.tokens.add(str(profile["profiles"][PROFILE][TOKEN]))

@@ -36,7 +36,7 @@ __all__ = ["SshJobConfiguration", "SshVariables", "SshWorker", "SshWorkerResult"
 
 
 class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResult]):
-    """Runs flow runs on boxes and follows them, also those of an earlier worker."""
+    """Runs flow runs on boxes and follows them."""
 
     type = "ssh"
     thing = "job"
@@ -63,7 +63,6 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         await super().setup()
 
     async def start_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str:
-        """Start this try's job on one of the boxes, unless one has it."""
         number = await self.runs.try_number(flow_run.id)
         name = job_name(flow_run.id, number)
 
@@ -158,9 +157,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     ) -> None:
         """Stop a job.
 
-        Raises:
-            InfrastructureNotFound: the job does not exist, or has ended.
-            InfrastructureNotAvailable: its box does not answer, or did not stop it.
+        `InfrastructureNotFound` if it has ended, `InfrastructureNotAvailable` if its box did not stop it.
         """
         job = host_and_name(infrastructure_pid, configuration.hosts)
         if job is None:

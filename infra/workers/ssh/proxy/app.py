@@ -1,4 +1,4 @@
-"""The proxy of one flow run: an ASGI application between its box and the Prefect API."""
+"""The proxy of one flow run, an ASGI application."""
 
 import asyncio
 import base64
@@ -49,12 +49,9 @@ OF_POOL: dict[str, Any] = {"base_job_template": {}}
 
 
 class Rule(NamedTuple):
-    """A request that is allowed.
+    """An allowed request.
 
-    Attributes:
-        body: parses the body and writes it anew.
-        hidden: fields of the answer that the box must not see, with their replacements.
-        open: allowed without the token.
+    `hidden` are fields of the answer that the box must not see, with replacements; `open` needs no token.
     """
 
     body: Written | None = None
@@ -63,7 +60,6 @@ class Rule(NamedTuple):
 
 
 def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
-    """Return the allowed requests by method and path."""
     own = f"/flow_runs/{run.id}"
     return {
         ("GET", "/health"): Rule(open=True),
@@ -85,7 +81,7 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
 
 @dataclass(eq=False)
 class JobProxy:
-    """Forwards one flow run's requests with the worker's own credentials; refuses and logs others."""
+    """Forwards one flow run's requests with the worker's credentials; refuses and logs others."""
 
     run: "FlowRun"
     box: str
@@ -147,7 +143,6 @@ class JobProxy:
                 await self._own.check_task(task_id)
 
     def _fixed(self, method: str, path: str) -> Response | None:
-        """Return the answer if it needs no server."""
         if path == "/csrf-token":  # the box's requests come from no browser
             return JSONResponse({"detail": "CSRF protection is disabled."}, NO_CSRF)
         if path == "/admin/storage":

@@ -1,4 +1,4 @@
-"""The bodies that a flow run is allowed to send: parsed strictly, only about this run, written anew."""
+"""The bodies that a flow run is allowed to send."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -30,7 +30,7 @@ class Body(BaseModel):
 
 
 class StateDetails(BaseModel):
-    """The id by which the server recognizes a repeated request; other details are dropped."""
+    """The id by which the server recognizes a repeated request."""
 
     transition_id: UUID | None = None
 
@@ -62,7 +62,7 @@ class Policy(BaseModel):
 class Update(Body):
     """The engine's first update of its run; name and policy are forwarded only if boxes run any flow.
 
-    A failed run with retries would be scheduled again by the server, and other programs find runs by name.
+    The server would schedule a failed run with retries again, and other programs find runs by name.
     """
 
     name: Name | None = None
@@ -114,7 +114,6 @@ def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 
 def update_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return the allowed changes; empty if there are none."""
     ignored = {"name", "empirical_policy"} if BRAND.artifact_type else set()
     return _read(TypeAdapter(Update), body).model_dump(mode="json", exclude_unset=True, exclude=ignored)
 
@@ -146,7 +145,6 @@ def lease_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 
 def tasks_in(body: Any) -> set[UUID]:
-    """Return the task runs that a body names."""
     parts = body if isinstance(body, list) else [body]
     return {UUID(part["task_run_id"]) for part in parts if isinstance(part, dict) and part.get("task_run_id")}
 

@@ -38,7 +38,6 @@ class Callers:
 
     @property
     def full(self) -> bool:
-        """Return True if the box's own connections use all their places."""
         return sum(caller.known for caller in self._open()) >= CONNECTIONS
 
     def add(self, caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""The event sockets: events about the run and its tasks come in, a few about this run go out."""
+"""The event sockets."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,6 @@ class OwnThings:
         self._own: set[str] = set()
 
     def add(self, resource_id: str) -> None:
-        """Raise `Refusal` above MOST_OWN."""
         if len(self._own) >= MOST_OWN:
             raise Refusal(f"this flow run has more than {MOST_OWN} task runs and artifacts", BUSY)
         self._own.add(resource_id)
@@ -72,7 +71,7 @@ class OwnThings:
         return f"{TASK}{task_id}" in self._own
 
     async def check_task(self, task_id: UUID) -> None:
-        """Accept this flow run's or a new task run; `Refusal` for another's."""
+        """Accept this flow run's or a new task run; raise `Refusal` for another's."""
         if self.has(task_id):
             return
         try:
@@ -135,7 +134,6 @@ async def give_events(socket: WebSocket, run_id: UUID) -> None:
 
 
 async def _texts(socket: WebSocket) -> AsyncIterator[str]:
-    """Raise `Refusal` for a binary message."""
     while (message := await socket.receive())["type"] != "websocket.disconnect":
         if not isinstance(text := message.get("text"), str):
             raise Refusal("a message on the event socket is binary, and its protocol has only text")

@@ -1,4 +1,4 @@
-"""Limits for a box, so that no flood reaches the API."""
+"""Limits for a box."""
 
 import time
 from collections.abc import Callable
@@ -55,11 +55,8 @@ class Allowance:
 class Allowances:
     """The allowances of one flow run, far above the needs of a flow of a thousand tasks.
 
-    The server stores everything: at most 64 MiB and then 64 KiB a second, 1 GiB in four hours.
-
-    Attributes:
-        strangers: requests without the token: other users of the box reach the port.
-        logged: bytes of its log that the worker reads over SSH, with ROW_BYTES for each line.
+    The server stores everything: at most 64 MiB and then 64 KiB a second, 1 GiB in four hours. `strangers`
+    are requests without the token; `logged` are bytes read over SSH, with ROW_BYTES for each line.
     """
 
     requests: Allowance = field(default_factory=lambda: Allowance(300, 10))

@@ -28,9 +28,7 @@ async def serve(
     """Serve on a port of the box's loopback until the connection ends; return the port.
 
     Then close `resources`. Only the worker's user can open the socket between the connection and the proxy.
-
-    Raises:
-        asyncssh.ChannelListenError: the box does not give that port, or any.
+    `asyncssh.ChannelListenError` if the box does not give that port, or any.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-tunnel-"))  # only our user can open it
     resources.callback(shutil.rmtree, folder, ignore_errors=True)

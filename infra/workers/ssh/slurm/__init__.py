@@ -1,1 +1,1 @@
-"""Flow runs as Slurm jobs, submitted and followed on a login node behind SSH."""
+"""Flow runs as Slurm jobs, followed on a login node."""

@@ -153,7 +153,6 @@ class SlurmBox(SshBox):
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
-        """Return the secret in the shared home, or an empty text."""
         return text_of((await self._do("cat", f"{HOME}/{name}/profiles.toml")).stdout)
 
 
@@ -169,11 +168,7 @@ def box_of(connection: asyncssh.SSHClientConnection, configuration: SshJobConfig
 
 
 def job_in(facts: dict[str, str]) -> SlurmJob | None:
-    """Return the controller's report, or accounting's if that knows more.
-
-    Raises:
-        BoxUnreachable: Slurm does not answer.
-    """
+    """Return the controller's report, or accounting's if that knows more; `BoxUnreachable` without an answer."""
     if "job" not in facts:
         return None
     accounted = from_sacct(facts.get("sacct", ""))
@@ -187,7 +182,6 @@ def job_in(facts: dict[str, str]) -> SlurmJob | None:
 
 
 def refusal_in(said: str) -> str:
-    """Return the reason in the output of an `sbatch` that refused."""
     prefix = r"^sbatch: (error|fatal): (Batch job submission failed: )?"
     reasons = [re.sub(prefix, "", line) for line in said.splitlines() if line.strip()]
     return "; ".join(dict.fromkeys(reasons)).rstrip(".") or "no output"

@@ -1,4 +1,4 @@
-"""The outcome of a job on Slurm, by Slurm's report and the notes in its folder."""
+"""The outcome of a job on Slurm."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,6 @@ class Written:
         late: it was ended after timeout_s.
         unreached: the login node that its node could not reach, and why.
         given_up: why the worker cancelled it.
-        last: line of its log.
     """
 
     code: int | None = None
@@ -72,7 +71,6 @@ def slurm_outcome(
 
 
 def _given_up(job: SlurmJob | None, written: Written) -> JobOutcome | None:
-    """Return the outcome of a job that the worker cancelled before it began."""
     name, _, sentence = written.given_up.partition(": ")
     never_began = job.state == CANCELLED if job else written.code is None
     if not written.given_up or not (never_began or name == "Preempted"):

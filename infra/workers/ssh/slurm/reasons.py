@@ -1,4 +1,4 @@
-"""The reasons of a job that Slurm will never start, each with its remedy."""
+"""The reasons of a job that Slurm will never start."""
 
 import re
 
@@ -54,7 +54,7 @@ def clause_of(job: SlurmJob) -> str | None:
 
 
 def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
-    """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None to keep it.
+    """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`.
 
     A job that can never start would wait for ever. A pause makes a job's times wrong.
     """

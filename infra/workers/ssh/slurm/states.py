@@ -1,4 +1,4 @@
-"""Slurm's report on a job: `scontrol` while the controller has it, then `sacct`, if there is accounting."""
+"""Slurm's report on a job: `scontrol`'s, then `sacct`'s."""
 
 import datetime as dt
 import re
