@@ -56,7 +56,8 @@ def inefficiency(samples: Sequence[float]) -> float:
     """Return the number of samples that say as much of the median as an independent one; 1 below 10 samples.
 
     It is the integrated autocorrelation time of the signs about the median.
-    Source: Heidelberger and Lewis, Quantile estimation in dependent sequences, 1984.
+    Source: P. Heidelberger and P. A. W. Lewis, Quantile estimation in dependent sequences, Operations Research 32,
+    1984.
     """
     count = len(samples)
     if count < _FEWEST_TO_CORRELATE:
@@ -70,7 +71,7 @@ def correlation_time(pairs: Iterable[float]) -> float:
     """Return the integrated autocorrelation time: the factor on the mean's variance.
 
     `pairs` are autocorrelations at lags 0 and 1 summed, then 2 and 3, and so on.
-    Source: C. J. Geyer, Practical Markov chain Monte Carlo, 1992, section 3.3.
+    Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3.
     """
     positive: Iterator[float] = takewhile(lambda pair: pair > 0, pairs)
     return max(2 * math.fsum(positive) - 1, 1.0)
